@@ -1,0 +1,1 @@
+"""craig_mq: a Trio dead-letter runtime for RabbitMQ that settles without losing a message."""

@@ -1,0 +1,1 @@
+"""What happened, said once as typed events; logs and metrics only subscribe (architecture, principle 10)."""

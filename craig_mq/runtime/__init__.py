@@ -1,0 +1,1 @@
+"""The Trio runtime: the only place that waits."""

@@ -1,0 +1,1 @@
+"""Public test kit: brokers to break, deliveries to build, faults to plan."""
