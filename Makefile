@@ -1,0 +1,40 @@
+# Every target does its own set-up: a virtual environment in .venv, and for tests the services they need.
+.DEFAULT_GOAL := help
+.PHONY: help demo test soak lint docs bench clean
+BIN := .venv/bin
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+
+demo: ## run the main job on the embedded broker, and account for every message
+	@.ci/setup-venv
+	@$(BIN)/craig-mq demo
+
+test: ## run the tests, heavy scenarios at a reduced count
+	@.ci/setup-venv test lint docs
+	@.ci/setup-services
+	@$(BIN)/python -m pytest -m "not soak"
+
+soak: ## run every heavy scenario at its full count
+	@.ci/setup-venv test lint docs
+	@.ci/setup-services
+	@$(BIN)/python -m pytest -m soak
+
+lint: ## types, style, imports and cancellation checks
+	@.ci/setup-venv test lint docs
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/flake8 --select ASYNC --enable=ASYNC,ASYNC900 craig_mq supervisors
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy && $(BIN)/pyright
+
+docs: ## build the documentation, warnings as errors
+	@.ci/setup-venv test lint docs
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: ## measure against peers in one run (about a minute and a half)
+	@.ci/setup-venv test bench
+	@.ci/setup-services
+	@$(BIN)/python -m benchmarks --quick
+
+clean: ## remove everything the other targets made
+	rm -rf .venv .rig docs/_build
