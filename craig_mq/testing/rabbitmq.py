@@ -1,0 +1,306 @@
+"""A private RabbitMQ node for tests: own ports, own epmd, own data, nothing left behind.
+
+::
+
+    with RabbitNode() as node:
+        url = node.vhost_url(node.add_vhost())
+        ...
+        node.kill()        # kill -9
+        node.start()       # on the same data
+
+Every call blocks; from Trio use ``trio.to_thread.run_sync``. Only processes that the node itself
+started are ever signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import quote
+
+import attrs
+
+_INSTALLED = Path("/usr/lib/rabbitmq/bin")
+_PORTS: Final = range(20_000, 32_000)  # below Linux's ephemeral range: no outgoing socket can take one
+_POLL_S: Final = 0.05
+_HOW_TO_INSTALL: Final = "install RabbitMQ first, e.g. `apt-get install rabbitmq-server` on Debian or Ubuntu"
+
+
+class RabbitNodeError(RuntimeError):
+    """No RabbitMQ server is installed, or the node did not come up; the text says what to do."""
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ``count`` distinct ports that nothing listens on now."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, k=1_000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise RabbitNodeError("no free TCP port between 20000 and 32000")
+
+
+def _find(program: str, *folders: Path) -> Path:
+    for folder in folders:
+        if (folder / program).exists():
+            return folder / program
+    on_path = shutil.which(program)
+    if on_path is None:
+        raise RabbitNodeError(f"{program} not found: {_HOW_TO_INSTALL}")
+    return Path(on_path)
+
+
+@attrs.define(frozen=True)
+class _Programs:
+    server: Path
+    ctl: Path
+    epmd: Path
+    erl_call: Path
+
+    @classmethod
+    def find(cls) -> _Programs:
+        erlang = Path("/usr/lib/erlang/bin")
+        # The server's own script, not the distribution's wrapper on PATH: that one changes user.
+        return cls(
+            server=_find("rabbitmq-server", _INSTALLED),
+            ctl=_find("rabbitmqctl", _INSTALLED),
+            epmd=_find("epmd", erlang),
+            erl_call=_find("erl_call", erlang),
+        )
+
+
+class RabbitNode:
+    """One broker process and its epmd, on free loopback ports, with its data in a temporary folder.
+
+    ``config`` lines are appended to rabbitmq.conf. Entering starts the node; leaving stops it and
+    removes everything.
+    """
+
+    def __init__(self, *, config: str = "") -> None:
+        self._programs = _Programs.find()
+        self._folder = Path(tempfile.mkdtemp(prefix="craig-mq-rabbit-"))
+        self.port, self._dist_port, self._epmd_port, self._ctl_port = _free_ports(4)
+        self._cookie = secrets.token_hex(12)
+        self.name = f"craig{secrets.token_hex(4)}@localhost"
+        self._epmd: subprocess.Popen[bytes] | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        (self._folder / ".erlang.cookie").write_text(self._cookie)
+        (self._folder / ".erlang.cookie").chmod(0o400)
+        (self._folder / "enabled_plugins").write_text("[].\n")
+        limits = "disk_free_limit.absolute = 1MB\nvm_memory_high_watermark.relative = 0.8\n"
+        (self._folder / "rabbitmq.conf").write_text(limits + config)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- life -----------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether the broker process exists (also while paused)."""
+        return self._server is not None and self._server.poll() is None
+
+    def start(self, *, timeout_s: float = 120.0) -> None:
+        """Start the broker on its data and return once it speaks AMQP.
+
+        Raises RabbitNodeError, with the end of the log, if it exits or stays silent.
+        """
+        if self.running:
+            return
+        if self._epmd is None:
+            # A foreground epmd of our own: the daemon Erlang would start outlives the node.
+            self._epmd = subprocess.Popen(  # noqa: S603 - our own fixed arguments
+                [self._programs.epmd, "-port", str(self._epmd_port), "-address", "127.0.0.1"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        with (self._folder / "console.log").open("ab") as console:
+            self._server = subprocess.Popen(  # noqa: S603 - our own fixed arguments
+                [self._programs.server],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,  # a Ctrl-C at the terminal is for the tests, not for the broker
+            )
+        deadline = time.monotonic() + timeout_s
+        while not self._speaks_amqp():
+            if not self.running or time.monotonic() > deadline:
+                tail = "\n".join(self.log_text().splitlines()[-30:])
+                raise RabbitNodeError(f"RabbitMQ did not start within {timeout_s:g} s:\n{tail}")
+            time.sleep(_POLL_S)
+
+    def stop(self, *, timeout_s: float = 60.0) -> None:
+        """Stop the broker gracefully (SIGTERM); its data stays."""
+        if self._server is None or not self.running:
+            return
+        self._signal(signal.SIGCONT)
+        self._server.terminate()
+        try:
+            self._server.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the broker (SIGKILL), as a power failure would; what it had written stays."""
+        if self._server is not None and self.running:
+            self._signal(signal.SIGKILL)
+            self._server.wait()
+
+    def restart(self) -> None:
+        """Stop gracefully and start again on the same data."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze the broker (SIGSTOP): connections stay open, nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused broker run again (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill what still runs, epmd included, and delete the data."""
+        self.kill()
+        if self._epmd is not None:
+            self._epmd.kill()
+            self._epmd.wait()
+            self._epmd = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # -- asking it ------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The AMQP URL of the default vhost as the default user."""
+        return self.vhost_url("/")
+
+    def vhost_url(self, vhost: str, *, user: str = "guest", password: str = "guest") -> str:  # noqa: S107
+        """Return the AMQP URL of ``vhost`` for ``user``."""
+        login = f"{quote(user, safe='')}:{quote(password, safe='')}"
+        return f"amqp://{login}@127.0.0.1:{self.port}/{quote(vhost, safe='')}"
+
+    def log_text(self) -> str:
+        """Return everything the broker has logged and printed so far."""
+        logs = (self._folder / name for name in ("console.log", "node.log"))
+        return "".join(log.read_text(errors="replace") for log in logs if log.exists())
+
+    def ctl(self, *arguments: str, timeout_s: float = 60.0) -> str:
+        """Run ``rabbitmqctl`` (one to two seconds of CPU; prefer ``eval``) and return what it printed.
+
+        Raises RuntimeError, with its output, if it fails.
+        """
+        return self._run([str(self._programs.ctl), "-q", "-n", self.name, *arguments], "", timeout_s)
+
+    def eval(self, expression: str, *, timeout_s: float = 60.0) -> str:
+        """Evaluate Erlang inside the broker (some 10 ms) and return the printed term.
+
+        Raises RuntimeError with Erlang's reason if it fails.
+        """
+        command = [str(self._programs.erl_call), "-sname", self.name, "-c", self._cookie, "-e"]
+        printed = self._run(command, f"{expression.strip().rstrip('.')}.\n", timeout_s).strip()
+        if not (printed.startswith("{ok, ") and printed.endswith("}")):
+            raise RuntimeError(f"Erlang answered {printed}")
+        return printed[len("{ok, ") : -1].strip()
+
+    def add_vhost(self, name: str | None = None) -> str:
+        """Create a vhost (a fresh name by default) that ``guest`` may use, and return its name."""
+        name = name or f"t{secrets.token_hex(6)}"
+        self.eval(f'rabbit_vhost:add(<<"{name}">>, <<"test">>)')
+        self.set_permissions(name)
+        return name
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it; its connections are closed by the broker."""
+        self.eval(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
+
+    def add_user(self, user: str, password: str) -> None:
+        """Create a user without any permission."""
+        self.eval(f'rabbit_auth_backend_internal:add_user(<<"{user}">>, <<"{password}">>, <<"test">>)')
+
+    def set_permissions(
+        self, vhost: str, *, user: str = "guest", configure: str = ".*", write: str = ".*", read: str = ".*"
+    ) -> None:
+        """Set what ``user`` may configure, write and read in ``vhost`` (regular expressions)."""
+        terms = ", ".join(f'<<"{text}">>' for text in (user, vhost, configure, write, read, "test"))
+        self.eval(f"rabbit_auth_backend_internal:set_permissions({terms})")
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _environment(self) -> Mapping[str, str]:
+        folder = self._folder
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        return inherited | {
+            "HOME": str(folder),
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": self.name,
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self._dist_port),
+            "RABBITMQ_CTL_DIST_PORT_MIN": str(self._ctl_port),
+            "RABBITMQ_CTL_DIST_PORT_MAX": str(self._ctl_port + 100),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder),
+            "RABBITMQ_LOGS": str(folder / "node.log"),
+            "RABBITMQ_PID_FILE": str(folder / "node.pid"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RUNNING_UNDER_SYSTEMD": "true",  # the script becomes the VM instead of watching over it
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "+S 1:1 -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}"
+            ),
+        }
+
+    def _run(self, command: list[str], text: str, timeout_s: float) -> str:
+        done = subprocess.run(  # noqa: S603 - the test author's own arguments
+            command,
+            env=self._environment(),
+            input=text,
+            text=True,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{Path(command[0]).name} failed: {done.stdout.strip()} {done.stderr.strip()}")
+        return done.stdout
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._server is not None and self.running:
+            os.killpg(self._server.pid, number)
+
+    def _speaks_amqp(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as probe:
+                probe.sendall(b"AMQP\x00\x00\x09\x01")
+                return probe.recv(1) == b"\x01"  # a method frame: connection.start
+        except OSError:
+            return False
