@@ -1,0 +1,36 @@
+"""Directives that render tables from the data the tests run on, so that no page can drift from it."""
+
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class ClauseTable(SphinxDirective):
+    """``adr-clauses``: ADR-059 clause by clause, from reference/adr-059.toml."""
+
+    def run(self) -> list[nodes.Node]:
+        """Render one heading per place and one row per clause."""
+        source = ROOT / "docs" / "reference" / "adr-059.toml"
+        self.env.note_dependency(str(source))
+        clauses = tomllib.loads(source.read_text(encoding="utf-8"))["clause"]
+        lines = ["| # | clause | what holds | kept by | proven by |", "|---|---|---|---|---|"]
+        for number, clause in enumerate(clauses, start=1):
+            tests = "<br>".join(f"`{test.removeprefix('tests/')}`" for test in clause["tests"])
+            lines.append(
+                f"| {number} | `{clause['id']}` {clause['place']} | {clause['text']} | `{clause['file']}` | {tests} |"
+            )
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines, str(source)), self.content_offset, container)
+        return container.children
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("adr-clauses", ClauseTable)
+    return {"parallel_read_safe": True}
