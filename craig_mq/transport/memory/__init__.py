@@ -1,0 +1,11 @@
+"""An in-process model of RabbitMQ: the embedded broker, and the one that faults are injected into.
+
+``broker`` is the way in. The client's half (``connection``, ``channel``, ``consumer``) satisfies the
+protocols of ``craig_mq.transport.broker``; the broker's half (``node``, ``queue``, ``exchange``,
+``served_connection``, ``served_channel``) is synchronous: an operation takes effect when it is
+accepted, in the order of its connection, unless the broker does not read from that connection.
+"""
+
+from craig_mq.transport.memory.broker import MemoryBroker
+
+__all__ = ["MemoryBroker"]

@@ -1,0 +1,74 @@
+"""The client's half of a consumer."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import trio
+
+from craig_mq.core.close import CloseReason, LocalClose
+from craig_mq.core.delivery import Delivery
+from craig_mq.transport.errors import ClosedError
+
+if TYPE_CHECKING:
+    from craig_mq.transport.memory.channel import MemoryChannel
+
+
+class MemoryConsumer:
+    """Implements ``transport.broker.Consumer``."""
+
+    def __init__(self, channel: MemoryChannel, tag: str) -> None:
+        """Start with nothing buffered."""
+        self._channel = channel
+        self._tag = tag
+        self._buffer: deque[Delivery] = deque()
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._closed: CloseReason | None = None
+
+    @property
+    def tag(self) -> str:
+        """The consumer tag."""
+        return self._tag
+
+    async def receive(self) -> Delivery:
+        """Take the next delivery. Cancelled: it stays buffered."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            if self._closed is not None:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                raise ClosedError(self._closed)
+            if self._buffer:
+                delivery = self._buffer.popleft()
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                return delivery
+            await self._waiting.park()
+
+    def receive_nowait(self) -> Delivery | None:
+        """Take the next buffered delivery, if there is one."""
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        return self._buffer.popleft() if self._buffer else None
+
+    async def cancel(self) -> list[Delivery]:
+        """Stop consuming; return what was buffered."""
+        if self._closed is not None:
+            await trio.lowlevel.checkpoint()
+            raise ClosedError(self._closed)
+        await self._channel.cancel_consumer(self._tag)
+        self.ended(LocalClose(aborted=False))
+        left = list(self._buffer)
+        self._buffer.clear()
+        return left
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Take what the broker sent."""
+        self._buffer.append(delivery)
+        if self._waiting:
+            self._waiting.unpark()
+
+    def ended(self, reason: CloseReason) -> None:
+        """Learn that no more will come."""
+        if self._closed is None:
+            self._closed = reason
+            self._waiting.unpark_all()

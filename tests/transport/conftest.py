@@ -1,0 +1,47 @@
+"""The brokers that the conformance suite runs over.
+
+A transport joins by adding one entry to ``TRANSPORTS``: its param id, its marks, and an async context
+manager factory that yields a ``Broker`` on a vhost whose queues may be declared freely.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from craig_mq.transport.broker import Broker
+from craig_mq.transport.memory import MemoryBroker
+
+BrokerFactory = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Broker]]
+
+
+@asynccontextmanager
+async def memory_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    """An embedded broker."""
+    yield MemoryBroker()
+
+
+TRANSPORTS: dict[str, tuple[BrokerFactory, tuple[pytest.MarkDecorator, ...]]] = {
+    "memory": (memory_broker, ()),
+}
+
+_params = [pytest.param(factory, id=name, marks=marks) for name, (factory, marks) in TRANSPORTS.items()]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=_params)
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    """The transport under test."""
+    factory: BrokerFactory = request.param
+    async with factory(request) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fresh_name() -> Callable[[str], str]:
+    """Names that no other test uses, so that one node can serve the whole suite."""
+    return lambda stem: f"{stem}.{uuid.uuid4().hex[:12]}.{next(_numbers)}"
