@@ -20,10 +20,10 @@ MESSAGES: Final[tuple[Message, ...]] = get_args(Message)  # this order breaks ev
 
 @frozen
 class Delivered:
-    """One receive of one message, atomic: what it did, why it failed if it did, and where it left the message.
+    """One receive of one message, atomic: what it did, why it failed, and where it left the message.
 
-    `result` is `effect` (a ledger row), `hit` (a stored result was returned) or `none` (it failed before either).
-    `expires_at` is set exactly when the commit wrote a stored result; `next_at` exactly when a retry is scheduled.
+    `result` is `effect` (a ledger row), `hit` (a stored result was returned) or `none` (failed before both).
+    `expires_at` is set exactly when a commit wrote a stored result, `next_at` when a retry is scheduled.
     """
 
     kind: ClassVar = "deliver"

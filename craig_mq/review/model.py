@@ -1,7 +1,8 @@
-"""The rules: four messages through retry, quarantine, expiry and one selective redrive. Pure, integer time, no I/O.
+"""The rules: four messages through retry, quarantine, expiry and one selective redrive.
 
-Five phases run one after the other and never interleave: source, drained, operator, redrive, end. Within a cycle
-deliveries are taken by (due time, schedule sequence), so an interval of zero keeps whole rounds in order.
+Pure, in whole modeled seconds. Five phases run one after the other and never interleave: source, drained,
+operator, redrive, end. Within a cycle deliveries are taken by (due time, schedule sequence), so an interval
+of zero keeps whole rounds in order.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,12 +1,13 @@
 """The nine parameters of the experiment: one table of domains, one frozen value.
 
-The table drives validation, the command line, the share URL and the page's form alike, so a bound is written once.
+The table drives validation, the command line, the share URL and the page's form, so a bound is written once.
 Values are never clamped: anything outside its domain is a `ParameterError`.
 """
 
 import re
+import reprlib
 from collections.abc import Mapping
-from typing import Final, Literal, Self, cast
+from typing import Any, Final, Literal, Self, cast
 
 from attrs import field, fields_dict, frozen
 
@@ -15,22 +16,29 @@ Identity = Literal["stable", "new"]
 Value = int | bool | str
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,9}")
+_MAX_SHOWN_BITS: Final = 128
 _SWITCH_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class ParameterError(ValueError):
     """A parameter is unknown, of the wrong type or out of bounds.
 
-    `field` names the parameter, `value` is what was given, `bounds` is what is allowed: `(low, high)` for numbers,
-    every allowed value for choices and switches, the known names for an unknown parameter.
+    `field` names the parameter, `value` is what was given, `bounds` is what is allowed: `(low, high)` for
+    numbers, every allowed value for choices and switches, the known names for an unknown parameter.
     """
 
     def __init__(self, field: str, value: object, bounds: tuple[Value, ...], allowed: str) -> None:
         self.field = field
         self.value = value
         self.bounds = bounds
-        shown = repr(value)
-        super().__init__(f"{field} must be {allowed}, not {shown if len(shown) <= 40 else shown[:37] + '...'}")  # noqa: PLR2004 - a line of text
+        super().__init__(f"{field} must be {allowed}, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """Return a short text of any value; a huge integer has no decimal text at all."""
+    if isinstance(value, int) and value.bit_length() > _MAX_SHOWN_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return reprlib.repr(value)
 
 
 @frozen
@@ -197,14 +205,19 @@ class Params:
         """Build from names and typed values; raises `ParameterError`, for an unknown name too."""
         for name, value in values.items():
             if name not in BY_NAME:
-                raise ParameterError(name, value, tuple(BY_NAME), "a known parameter (" + ", ".join(BY_NAME) + ")")
-        return cls(**cast("dict[str, int]", dict(values)))  # __attrs_post_init__ checks the real types
+                raise ParameterError(
+                    name, value, tuple(BY_NAME), "a known parameter (" + ", ".join(BY_NAME) + ")"
+                )
+        return cls(**cast("dict[str, Any]", dict(values)))  # construction checks the real types
 
     @classmethod
     def from_text(cls, values: Mapping[str, str]) -> Self:
         """Build from names and texts (a command line); raises `ParameterError`."""
         return cls.from_values(
-            {name: BY_NAME[name].domain.read(text) if name in BY_NAME else text for name, text in values.items()}
+            {
+                name: BY_NAME[name].domain.read(text) if name in BY_NAME else text
+                for name, text in values.items()
+            }
         )
 
     def as_dict(self) -> dict[str, Value]:

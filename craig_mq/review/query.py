@@ -2,7 +2,7 @@
 
     to_query(params)  <->  from_query(query)      n r w a fix d id rr qr, and i for the snapshot shown
 
-Unknown keys are ignored, so a newer page's link still opens; a bad value of a known key is a `ParameterError`.
+Unknown keys are ignored, so a newer page's link still opens; a known key's bad value raises `ParameterError`.
 """
 
 import re
@@ -40,7 +40,7 @@ def from_query(query: str) -> Params:
 
 
 def step_from_query(query: str) -> int | None:
-    """Return the snapshot a query asks for, or None; raises `ParameterError` for anything but a step number."""
+    """Return the snapshot a query asks for, or None; raises `ParameterError` unless it is a number."""
     text = dict(_pairs(query)).get(STEP_KEY)
     if text is not None and not _STEP.fullmatch(text):
         raise ParameterError(STEP_KEY, text, (0, 9999), "a step number")

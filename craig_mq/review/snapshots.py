@@ -25,7 +25,7 @@ Status = Literal["ready", "waiting", "quarantined", "acked", "expired"]
 
 @frozen
 class LedgerRow:
-    """One committed effect: row `n` (1-based) increments the counter by `delta`, and nothing ever removes it."""
+    """One committed effect: row `n` (1-based) increments the counter by `delta`; nothing ever removes it."""
 
     n: int
     at: int

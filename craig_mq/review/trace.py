@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from craig_mq.review.events import Completed, Delivered, Drained, Event, Expired, Inspected, Redriven, Repaired
+from craig_mq.review.events import (
+    Completed,
+    Delivered,
+    Drained,
+    Event,
+    Expired,
+    Inspected,
+    Redriven,
+    Repaired,
+)
 from craig_mq.review.model import Run
 
 _DONE = {"none": "no effect", "effect": "effect committed", "hit": "stored result returned"}
