@@ -1,0 +1,45 @@
+"""What every loop measures: wall time and the process's own CPU time, printed as JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement: move ``count`` messages from ``source`` to ``target``."""
+
+    url: str
+    source: str
+    target: str
+    count: int
+    prefetch: int
+
+    @classmethod
+    def from_arguments(cls) -> Task:
+        """Read the five positional arguments."""
+        url, source, target, count, prefetch = sys.argv[1:6]
+        return cls(url, source, target, int(count), int(prefetch))
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+class Stopwatch:
+    """Started before the consume, stopped after the last ack was written."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self._wall = time.perf_counter()
+        self._cpu = _cpu()
+
+    def report(self) -> None:
+        """Print the measurement as one line of JSON."""
+        seconds, cpu_seconds = time.perf_counter() - self._wall, _cpu() - self._cpu
+        print(json.dumps({"seconds": seconds, "cpu_seconds": cpu_seconds}), flush=True)
