@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
+
+from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX, QueueType
+
+DEAD_LETTER_EXCHANGE = "craig.dlx"
+QUORUM_DELIVERY_LIMIT = 2**31 - 1
 
 _NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
@@ -47,3 +52,35 @@ class QueueState:
     name: str
     ready: int
     consumers: int
+
+
+@attrs.define(frozen=True, slots=True)
+class Topology:
+    """Everything one subscription needs: declared at its start, and again when found missing."""
+
+    exchanges: tuple[ExchangeSpec, ...]
+    queues: tuple[QueueSpec, ...]
+    bindings: tuple[BindingSpec, ...]
+    queue_name: str
+    parking_name: str
+    quarantine_name: str
+
+
+def topology_for(queue: str, binding_keys: Sequence[str], queue_type: QueueType = "classic") -> Topology:
+    """Return the topology of the dead-letter queue ``queue``: itself, its two siblings, craig.dlx.
+
+    The siblings have no TTL and no DLX. A quorum queue gets a large positive delivery limit: the
+    broker's default deletes a message after 21 takes, and none sends requeues to the tail.
+    """
+    arguments: dict[str, object] = {"x-queue-type": queue_type}
+    if queue_type == "quorum":
+        arguments["x-delivery-limit"] = QUORUM_DELIVERY_LIMIT
+    parking, quarantine = queue + PARKING_SUFFIX, queue + QUARANTINE_SUFFIX
+    return Topology(
+        exchanges=(ExchangeSpec(DEAD_LETTER_EXCHANGE),),
+        queues=tuple(QueueSpec(name, arguments=arguments) for name in (queue, parking, quarantine)),
+        bindings=tuple(BindingSpec(DEAD_LETTER_EXCHANGE, queue, key) for key in binding_keys),
+        queue_name=queue,
+        parking_name=parking,
+        quarantine_name=quarantine,
+    )

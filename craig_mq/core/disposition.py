@@ -1,0 +1,77 @@
+"""What a handler decides about a failure (ADR-059 §error taxonomy).
+
+The handler sees the concrete error and chooses; craig_mq never downcasts or string-matches a
+source. Whatever says nothing is TRANSIENT_PARK: the fail-safe default.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Generic, TypeVar, cast
+
+E = TypeVar("E")
+
+
+class Disposition(enum.Enum):
+    """What should become of a delivery whose handler failed; the value is the name on the wire."""
+
+    TRANSIENT_RETRY = "transient_retry"
+    TRANSIENT_PARK = "transient_park"
+    PERMANENT = "permanent"
+
+
+class DlqError(Exception, Generic[E]):
+    """Raised by a handler to choose a disposition; ``source`` keeps its concrete type.
+
+    Use as ``raise DlqError(Disposition.PERMANENT, source=error) from error``.
+    """
+
+    def __init__(self, disposition: Disposition, *, source: E) -> None:
+        """Refuse anything but a Disposition: a misspelt choice must not become a silent park."""
+        if not isinstance(disposition, Disposition):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"disposition must be a Disposition, not {type(disposition).__name__}")
+        super().__init__(disposition, source)
+        self.disposition = disposition
+        self.source: E = source
+
+    def __str__(self) -> str:
+        """Speak with the text of the source: this is what a capture records as last_error."""
+        return str(self.source)
+
+
+def disposition_of(error: BaseException) -> Disposition:
+    """Return the disposition an exception out of a handler stands for (field failure EXG-01).
+
+    A group means PERMANENT only if every leaf is ``DlqError(PERMANENT)``, TRANSIENT_RETRY only if
+    every leaf says so, else TRANSIENT_PARK. Cancellation, KeyboardInterrupt and SystemExit are not
+    outcomes: ask ``interruption_in`` first and re-raise what it returns.
+    """
+    chosen = {_choice(leaf) for leaf in _leaves(error)}
+    return chosen.pop() if len(chosen) == 1 else Disposition.TRANSIENT_PARK
+
+
+def interruption_in(error: BaseException) -> BaseException | None:
+    """Return the part of ``error`` that is no handler outcome and must be re-raised, or None.
+
+    That is a bare BaseException such as ``trio.Cancelled``, or the sub-group holding such leaves.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.split(Exception)[1]
+    return None if isinstance(error, Exception) else error
+
+
+def _choice(leaf: BaseException) -> Disposition:
+    return leaf.disposition if isinstance(leaf, DlqError) else Disposition.TRANSIENT_PARK
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    # Iterative: a handler may nest groups deeper than the interpreter recurses.
+    pending: list[BaseException] = [error]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, BaseExceptionGroup):
+            pending.extend(cast("BaseExceptionGroup[BaseException]", current).exceptions)
+        else:
+            yield current

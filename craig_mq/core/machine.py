@@ -1,0 +1,176 @@
+"""The settlement of one delivery as a transition table (ADR-059 §policy, §settlement).
+
+The caller carries out exactly one effect at a time and reports its event back. Every row of ``TABLE``
+is one arrow of the picture in the docs, which is drawn from it. An event without a row raises
+IllegalTransition and changes nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import assert_never
+
+from craig_mq.core.capture_format import QuarantineReason
+from craig_mq.core.disposition import Disposition
+from craig_mq.core.errors import IllegalTransition
+from craig_mq.core.last_error import LastError
+from craig_mq.core.outcome import Acked, AckWritten, Confirmation, Nacked, Returned, Unconfirmed
+from craig_mq.core.policy import Decision, Park, PolicyFacts, Quarantine, Retry, decide
+from craig_mq.core.steps import (
+    AckDelivery,
+    Begin,
+    Confirmed,
+    Done,
+    Effect,
+    Event,
+    HandlerFailed,
+    HandlerOk,
+    Interrupted,
+    Invoke,
+    Leave,
+    Origin,
+    Outcome,
+    Publish,
+    Settled,
+    SettlementFailed,
+    Sleep,
+    Slept,
+    Stage,
+)
+
+
+class State(enum.Enum):
+    """Where a delivery stands. The last three are final."""
+
+    NEW = "new"
+    INVOKING = "invoking"
+    SLEEPING = "sleeping"
+    PUBLISHING = "publishing"
+    ACKING = "acking"
+    SETTLED = "settled"
+    LEFT = "left"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether no event is accepted any more."""
+        return self in (State.SETTLED, State.LEFT, State.FAILED)
+
+
+# (state, event, case) -> next state. The case is what the event says, or what the policy made of it.
+TABLE: dict[tuple[State, type[Event], str], State] = {
+    (State.NEW, Begin, "readable"): State.INVOKING,
+    (State.NEW, Begin, "malformed"): State.PUBLISHING,
+    (State.NEW, Begin, "confirmed_before"): State.ACKING,
+    (State.NEW, Interrupted, "interrupted"): State.LEFT,
+    (State.INVOKING, HandlerOk, "ok"): State.ACKING,
+    (State.INVOKING, HandlerFailed, "retry"): State.SLEEPING,
+    (State.INVOKING, HandlerFailed, "park"): State.PUBLISHING,
+    (State.INVOKING, HandlerFailed, "quarantine"): State.PUBLISHING,
+    (State.INVOKING, Interrupted, "interrupted"): State.LEFT,
+    (State.SLEEPING, Slept, "slept"): State.INVOKING,
+    (State.SLEEPING, Interrupted, "interrupted"): State.LEFT,
+    (State.PUBLISHING, Confirmed, "acked"): State.ACKING,
+    (State.PUBLISHING, Confirmed, "nacked"): State.FAILED,
+    (State.PUBLISHING, Confirmed, "returned"): State.FAILED,
+    (State.PUBLISHING, Confirmed, "unknown"): State.FAILED,
+    (State.PUBLISHING, Confirmed, "publish"): State.FAILED,
+    (State.PUBLISHING, Interrupted, "interrupted"): State.LEFT,
+    (State.ACKING, Settled, "written"): State.SETTLED,
+    (State.ACKING, Settled, "ack"): State.FAILED,
+}
+
+_ACCEPTED = frozenset((state, event) for state, event, _ in TABLE)
+
+
+class Settlement:
+    """One delivery on its way from NEW to SETTLED, LEFT or FAILED.
+
+    ``state`` and ``attempts`` (handler invocations so far) may be read at any time.
+    """
+
+    __slots__ = ("_facts", "_outcome", "attempts", "state")
+
+    def __init__(self, facts: PolicyFacts) -> None:
+        """Start in NEW with the facts that hold for the whole delivery."""
+        self._facts = facts
+        self._outcome: Outcome = "acked"
+        self.attempts = 0
+        self.state = State.NEW
+
+    def feed(self, event: Event) -> Effect:
+        """Take one event and return the next effect. Raises IllegalTransition and changes nothing."""
+        if (self.state, type(event)) not in _ACCEPTED:
+            raise IllegalTransition(f"{type(event).__name__} in state {self.state.value}")
+        case, effect = self._answer(event)
+        self.state = TABLE[self.state, type(event), case]
+        if isinstance(effect, Invoke):
+            self.attempts = effect.attempt
+        return effect
+
+    def _answer(self, event: Event) -> tuple[str, Effect]:  # noqa: PLR0911 -- one return an event
+        match event:
+            case Begin(origin):
+                return origin, _first_effect(origin)
+            case HandlerOk():
+                return "ok", AckDelivery()
+            case HandlerFailed(disposition, error, jitter):
+                decision = decide(self._facts, disposition, invocation=self.attempts, jitter=jitter)
+                return _after_failure(decision, self.attempts, disposition, error)
+            case Slept():
+                return "slept", Invoke(self.attempts + 1)
+            case Interrupted(why):
+                return "interrupted", Leave(why)
+            case Confirmed(confirmation, kind):
+                self._outcome = kind.value
+                return _after_publish(confirmation)
+            case Settled(outcome):
+                written = isinstance(outcome, AckWritten)
+                return (
+                    ("written", Done(self._outcome))
+                    if written
+                    else ("ack", SettlementFailed("ack", str(outcome)))
+                )
+            case _:
+                assert_never(event)
+
+
+def _first_effect(origin: Origin) -> Effect:
+    match origin:
+        case "readable":
+            return Invoke(1)
+        case "malformed":
+            return Publish(QuarantineReason.MALFORMED, 0, None, None)
+        case "confirmed_before":
+            return AckDelivery()
+        case _:
+            assert_never(origin)
+
+
+def _after_failure(
+    decision: Decision, attempts: int, disposition: Disposition, error: LastError
+) -> tuple[str, Effect]:
+    match decision:
+        case Retry(delay_s):
+            return "retry", Sleep(delay_s)
+        case Park():
+            return "park", Publish(None, attempts, disposition, error)
+        case Quarantine(reason):
+            return "quarantine", Publish(reason, attempts, disposition, error)
+        case _:
+            assert_never(decision)
+
+
+def _after_publish(confirmation: Confirmation) -> tuple[str, Effect]:
+    match confirmation:
+        case Acked():
+            return "acked", AckDelivery()
+        case Nacked():
+            return "nacked", SettlementFailed("nacked", "the broker refused the publish")
+        case Returned(code, text):
+            return "returned", SettlementFailed("returned", f"{code} {text}")
+        case Unconfirmed(reason, sent):
+            stage: Stage = "unknown" if sent else "publish"
+            return stage, SettlementFailed(stage, reason)
+        case _:
+            assert_never(confirmation)

@@ -1,0 +1,119 @@
+"""AMQP properties as JSON without loss, for ``original_properties`` of a capture.
+
+Properties and headers are an object of their set fields. Values JSON cannot hold become an object
+with one ``$`` name: ``{"$bytes": base64}``, ``{"$decimal": text}``, ``{"$float": "nan"|"inf"|"-inf"}``,
+``{"$table": [[name, value], …]}`` for a table whose names are not plain, ``{"$text": base64}`` for a
+text with lone surrogates, and ``{"$unreadable": why}`` for what has no AMQP type or nests deeper than
+64 levels. A delivery whose header could not be read adds ``"$raw_header": {"$bytes": …}``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import TypeAlias, cast
+
+import attrs
+import msgspec
+
+from craig_mq.core.delivery import NO_PROPERTIES, Properties
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+MAX_TABLE_DEPTH = 64
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+_FIELDS = tuple(field.name for field in attrs.fields(Properties))
+
+
+def properties_to_json(properties: Properties, undecodable: bytes | None = None) -> bytes:
+    """Write properties, and the raw header bytes of an undecodable delivery, as one JSON object."""
+    if properties is NO_PROPERTIES and undecodable is None:
+        return b"{}"
+    document: dict[str, Json] = {}
+    for name in _FIELDS:
+        value = getattr(properties, name)
+        if value is not None and not (name == "headers" and not value):
+            document[name] = _to_json(value, 0)
+    if undecodable is not None:
+        document["$raw_header"] = _to_json(undecodable, 0)
+    return _encode(document)
+
+
+def headers_from_json(document: bytes) -> Mapping[str, object]:
+    """Read the headers back out of ``properties_to_json``'s object; anything else gives no headers."""
+    try:
+        headers = _from_json(_decode(document).get("headers"))
+    except (msgspec.MsgspecError, RecursionError, ValueError, InvalidOperation):
+        return {}
+    return cast("dict[str, object]", headers) if isinstance(headers, dict) else {}
+
+
+def _to_json(value: object, depth: int) -> Json:  # noqa: PLR0911 -- one return a wire type
+    if depth > MAX_TABLE_DEPTH:
+        return {"$unreadable": "nested too deep"}
+    match value:
+        case None | bool() | int():
+            return value
+        case str():
+            return value if _is_plain(value) else {"$text": _base64(value.encode("utf-8", "surrogatepass"))}
+        case float():
+            return value if math.isfinite(value) else {"$float": str(value)}
+        case bytes() | bytearray():
+            return {"$bytes": _base64(bytes(value))}
+        case Decimal():
+            return {"$decimal": str(value)}
+        case list() | tuple():
+            return [_to_json(item, depth + 1) for item in cast("list[object]", value)]
+        case Mapping():
+            return _table(cast("Mapping[object, object]", value), depth)
+        case _:
+            return {"$unreadable": type(value).__name__}
+
+
+def _table(table: Mapping[object, object], depth: int) -> Json:
+    if all(isinstance(name, str) and name[:1] != "$" and _is_plain(name) for name in table):
+        return {cast("str", name): _to_json(value, depth + 1) for name, value in table.items()}
+    return {
+        "$table": [[_to_json(name, depth + 1), _to_json(value, depth + 1)] for name, value in table.items()]
+    }
+
+
+def _from_json(value: object) -> object:
+    if isinstance(value, list):
+        return [_from_json(item) for item in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[str, object]", value)
+    if len(table) == 1 and next(iter(table)).startswith("$"):
+        return _marked(*next(iter(table.items())))
+    return {name: _from_json(item) for name, item in table.items()}
+
+
+def _marked(mark: str, value: object) -> object:
+    match mark, value:
+        case "$bytes", str():
+            return base64.b64decode(value, validate=True)
+        case "$text", str():
+            return base64.b64decode(value, validate=True).decode("utf-8", "surrogatepass")
+        case "$decimal", str():
+            return Decimal(value)
+        case "$float", str():
+            return float(value)
+        case "$table", list():
+            pairs = cast("list[tuple[object, object]]", value)
+            return {_from_json(name): _from_json(item) for name, item in pairs}
+        case _:
+            return {mark: value}
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _base64(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).decode("ascii")

@@ -1,0 +1,127 @@
+"""What goes in and out of the settlement machine: events the caller reports, effects it is to carry out."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import attrs
+
+from craig_mq.core.capture_format import CaptureKind, QuarantineReason
+from craig_mq.core.disposition import Disposition
+from craig_mq.core.last_error import LastError
+from craig_mq.core.outcome import Confirmation, SettlementOutcome
+
+Stage: TypeAlias = Literal["publish", "returned", "nacked", "unknown", "ack"]
+Outcome: TypeAlias = Literal["acked", "parked", "quarantined"]
+Origin: TypeAlias = Literal["readable", "malformed", "confirmed_before"]
+
+
+# -- events: what the caller reports ---------------------------------------------------------------
+
+
+@attrs.define(frozen=True, slots=True)
+class Begin:
+    """The delivery was taken. ``confirmed_before`` is a redelivery whose copy is already confirmed."""
+
+    origin: Origin = "readable"
+
+
+@attrs.define(frozen=True, slots=True)
+class HandlerOk:
+    """The handler returned."""
+
+
+@attrs.define(frozen=True, slots=True)
+class HandlerFailed:
+    """The handler raised, or ran out of its time; ``jitter`` is a random fraction 0..1."""
+
+    disposition: Disposition
+    error: LastError
+    jitter: float
+
+
+@attrs.define(frozen=True, slots=True)
+class Slept:
+    """The retry delay has passed."""
+
+
+@attrs.define(frozen=True, slots=True)
+class Interrupted:
+    """Shutdown or the session's end came first. Never reported once a publish or an ack has begun."""
+
+    why: str
+
+
+@attrs.define(frozen=True, slots=True)
+class Confirmed:
+    """The publish ended; ``kind`` is what was built, which too large a body turns from park to quarantine."""
+
+    confirmation: Confirmation
+    kind: CaptureKind
+
+
+@attrs.define(frozen=True, slots=True)
+class Settled:
+    """The ack ended."""
+
+    outcome: SettlementOutcome
+
+
+Event: TypeAlias = Begin | HandlerOk | HandlerFailed | Slept | Interrupted | Confirmed | Settled
+
+
+# -- effects: what the caller is to do next ----------------------------------------------------------
+
+
+@attrs.define(frozen=True, slots=True)
+class Invoke:
+    """Call the handler for the ``attempt``-th time (1-based)."""
+
+    attempt: int
+
+
+@attrs.define(frozen=True, slots=True)
+class Sleep:
+    """Wait, racing shutdown, without holding a concurrency slot."""
+
+    seconds: float
+
+
+@attrs.define(frozen=True, slots=True)
+class Publish:
+    """Publish a capture, mandatory and confirmed: to parking where ``reason`` is None, else to quarantine."""
+
+    reason: QuarantineReason | None
+    attempts: int
+    disposition: Disposition | None
+    error: LastError | None
+
+
+@attrs.define(frozen=True, slots=True)
+class AckDelivery:
+    """Ack the delivery: the evidence exists."""
+
+
+@attrs.define(frozen=True, slots=True)
+class Leave:
+    """Do nothing more: the delivery stays unacked and the broker requeues it."""
+
+    why: str
+
+
+@attrs.define(frozen=True, slots=True)
+class SettlementFailed:
+    """End the session as SETTLEMENT_FAILED; the delivery stays unacked."""
+
+    stage: Stage
+    detail: str
+
+
+@attrs.define(frozen=True, slots=True)
+class Done:
+    """The delivery is settled."""
+
+    outcome: Outcome
+
+
+Effect: TypeAlias = Invoke | Sleep | Publish | AckDelivery | Leave | SettlementFailed | Done

@@ -1,0 +1,68 @@
+"""Delays and instants, with time as an argument (ADR-059 §retry; field failure CLK-03)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+RETRY_STEP_S = 0.1
+RETRY_JITTER_S = 0.1
+
+# RFC 3339 with an offset and at most nine fractional digits. fromisoformat alone is too lenient:
+# it reads week dates and naive times, and cuts nanoseconds.
+_RFC3339 = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])"
+    r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+)
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- naive arithmetic cannot overflow on an offset
+
+
+def retry_delay(invocation: int, jitter: float, *, max_invocations: int = 10) -> float:
+    """Return the seconds to wait after invocation ``invocation`` (1-based) failed (ADR-059 §retry).
+
+    100 ms times ``invocation``, plus ``jitter`` (0..1) times 100 ms. Checked arithmetic: numbers
+    outside 1..max_invocations and 0..1 raise ValueError, they never wrap or wait for ever.
+    """
+    if not 1 <= invocation <= max_invocations:
+        raise ValueError(f"invocation must be in 1..{max_invocations}, not {invocation}")
+    if not 0.0 <= jitter <= 1.0:
+        raise ValueError(f"jitter must be in 0..1, not {jitter}")
+    return RETRY_STEP_S * invocation + RETRY_JITTER_S * jitter
+
+
+def is_instant(text: str) -> bool:
+    """Whether ``text`` is an RFC 3339 instant with an offset that a calendar has (no second 60)."""
+    match = _RFC3339.fullmatch(text)
+    return match is not None and _is_date(match[1])
+
+
+def instant_seconds(text: str) -> float:
+    """Return an RFC 3339 instant as seconds since the Unix epoch.
+
+    Raises ValueError for anything ``is_instant`` refuses. Years 1 and 9999 with any offset are fine:
+    the result is a float, so nothing overflows.
+    """
+    match = _RFC3339.fullmatch(text)
+    if match is None or not _is_date(match[1]):
+        raise ValueError(f"not an RFC 3339 instant with an offset: {text[:64]!r}")
+    date, hour, minute, second, fraction, sign, offset_hour, offset_minute = match.groups()
+    days = (datetime.fromisoformat(date) - _EPOCH).days
+    seconds = days * 86_400 + int(hour) * 3_600 + int(minute) * 60 + int(second)
+    if sign is not None:
+        offset = int(offset_hour) * 3_600 + int(offset_minute) * 60
+        seconds += offset if sign == "-" else -offset
+    return seconds + (float("0." + fraction) if fraction else 0.0)
+
+
+def format_instant(seconds: float) -> str:
+    """Write seconds since the Unix epoch as RFC 3339 in UTC with microseconds."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
