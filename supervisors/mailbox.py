@@ -1,0 +1,70 @@
+"""The supervisor's one mailbox, and its timers. Posting is synchronous; only the supervisor takes."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import deque
+
+import trio
+
+from supervisors.inputs import Input
+
+
+class Mailbox:
+    """Inputs in the order they were posted."""
+
+    def __init__(self) -> None:
+        self._items: deque[Input] = deque()
+        self._wakeup = trio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def post(self, event: Input) -> None:
+        """Add an input and wake the supervisor. Never blocks, callable from any task of this Trio run."""
+        self._items.append(event)
+        self._wakeup.set()
+
+    def take_all(self) -> list[Input]:
+        """Everything posted so far. What is posted meanwhile waits for the next turn, so no turn is endless."""
+        taken = list(self._items)
+        self._items.clear()
+        self._wakeup = trio.Event()
+        return taken
+
+    async def wait(self) -> None:
+        """Return once something is posted; at least one checkpoint, also if something is already there."""
+        await self._wakeup.wait()
+
+
+class Timers:
+    """At most one timer per child; a replaced timer is skipped when it comes up."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, str]] = []
+        self._order = itertools.count()
+
+    def set(self, child: str, at: float | None) -> None:
+        """Arm, move or (None) drop the child's timer."""
+        self._due.pop(child, None)
+        if at is not None:
+            entry = (at, next(self._order))
+            self._due[child] = entry
+            heapq.heappush(self._heap, (*entry, child))
+
+    def next_at(self) -> float:
+        """When the next timer is due; inf if none."""
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def pop_due(self, now: float) -> str | None:
+        """Take one child whose timer is due, earliest first."""
+        if self.next_at() > now:
+            return None
+        _, _, child = heapq.heappop(self._heap)
+        del self._due[child]
+        return child
