@@ -1,0 +1,1 @@
+"""The embedded ledger: one SQLite file, WAL, every commit on the disk before its ack."""

@@ -1,0 +1,140 @@
+"""One SQLite connection behind the ledger's seam."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from uuid import UUID
+
+from craig_mq.audit.chain import Link
+from craig_mq.audit.columns import as_bytes, as_int
+from craig_mq.audit.database import Columns, Linked
+from craig_mq.audit.row import micros
+from craig_mq.audit.schema import COLUMN_LIST, COLUMNS
+
+_INSERT = f"INSERT INTO occurrence ({COLUMN_LIST}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - fixed names
+
+
+def _bound(value: object) -> object:
+    if isinstance(value, datetime):
+        return micros(value)
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _columns(row: Linked) -> tuple[object, ...]:
+    entry, link, canonical_id = row.insertion.entry, row.link, row.insertion.canonical_id
+    return (
+        str(entry.id),
+        row.insertion.token,
+        entry.row.envelope_id,
+        entry.row.source_service,
+        entry.row.event_type,
+        micros(entry.row.occurred_at),
+        micros(entry.recorded_at),
+        entry.row.queue,
+        entry.row.reason,
+        entry.row.park_count,
+        entry.row.content_sha256,
+        canonical_id is not None,
+        None if canonical_id is None else str(canonical_id),
+        link.writer,
+        link.seq,
+        link.chain,
+        entry.row.body,
+    )
+
+
+class SqliteDatabase:
+    """A connection for one thread at a time; it waits ``busy_timeout_s`` for other writers."""
+
+    exclusive = True
+    broken = False
+
+    def __init__(self, path: str, *, busy_timeout_s: float) -> None:
+        self._connection = sqlite3.connect(
+            path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+        )
+        # An ack follows the commit, so the commit must be on the disk: FULL, not WAL's usual NORMAL.
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[Columns]:
+        """Every row of a query."""
+        return self._connection.execute(sql, [_bound(value) for value in parameters]).fetchall()
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        """Run one statement and return how many rows it changed."""
+        return self._connection.execute(sql, [_bound(value) for value in parameters]).rowcount
+
+    def execute_many(self, sql: str, parameters: Sequence[Sequence[object]]) -> int:
+        """Run one statement for each set of parameters and return how many rows they changed in all."""
+        bound = ([_bound(value) for value in row] for row in parameters)
+        return self._connection.executemany(sql, bound).rowcount
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Take the write lock at once: a deferred one could fail half-way with BUSY."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        with self._ended("COMMIT"):
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """Read one state of the file, whatever writers do meanwhile."""
+        self._connection.execute("BEGIN")
+        with self._ended("COMMIT"):
+            yield
+
+    @contextmanager
+    def savepoint(self) -> Generator[None]:
+        """Undo only this block's writes on an exception."""
+        self._connection.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO part")
+            raise
+        self._connection.execute("RELEASE part")
+
+    @contextmanager
+    def _ended(self, end: str) -> Generator[None]:
+        try:
+            yield
+            self._connection.execute(end)
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk has rolled back by itself
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def take_writer(self) -> Link | None:
+        """The file has one chain: whoever holds the write lock appends to it."""
+        rows = self.fetch("SELECT writer, seq, chain FROM writer WHERE NOT imported ORDER BY writer LIMIT 1")
+        return Link(str(rows[0][0]), as_int(rows[0][1]), as_bytes(rows[0][2])) if rows else None
+
+    def advance_writer(self, head: Link, *, new: bool) -> None:
+        """Store the chain's new head."""
+        if new:
+            self.execute("INSERT INTO writer VALUES (?, ?, ?, ?)", (head.writer, head.seq, head.chain, False))
+        else:
+            self.execute(
+                "UPDATE writer SET seq = ?, chain = ? WHERE writer = ?", (head.seq, head.chain, head.writer)
+            )
+
+    def insert_rows(self, rows: Sequence[Linked]) -> set[UUID]:
+        """Insert them all: within the write lock no token can be taken after the look-up."""
+        self._connection.executemany(_INSERT, map(_columns, rows))
+        return {row.insertion.entry.id for row in rows}
+
+    def serialize_archiving(self) -> None:
+        """Nothing to do: the write lock already keeps everyone else out."""
+
+    def abort(self) -> None:
+        """Interrupt the running statement."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
