@@ -41,7 +41,7 @@ async def open_store(url: str, options: LedgerOptions = DEFAULT_OPTIONS) -> Asyn
     except BaseExceptionGroup as group:
         # The nursery is this module's own affair: the block's exception leaves as it was raised.
         if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
+            raise group.exceptions[0] from None  # noqa: ASYNC123 - it keeps its own cause and traceback
         raise
     finally:
         await store.aclose()
