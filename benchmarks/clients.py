@@ -1,0 +1,67 @@
+"""Every client as a command line; each measurement runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from benchmarks.broker import QUEUE, TARGET, BenchBroker
+from benchmarks.measurement import Cell, Sample
+from benchmarks.peers import librabbitmq_loop
+
+PEERS: dict[str, list[str]] = {
+    "librabbitmq": ["benchmarks.peers.librabbitmq_loop"],
+    "pika": ["benchmarks.peers.pika_loop"],
+    "py-amqp": ["benchmarks.peers.py_amqp_loop"],
+    "aio-pika-asyncio": ["benchmarks.peers.aio_pika_loop"],
+    "aio-pika-uvloop": ["benchmarks.peers.aio_pika_loop", "uvloop"],
+    "faststream": ["benchmarks.peers.faststream_loop"],
+}
+OWN: dict[str, str] = {"native": "native", "aio-pika-transport": "aio-pika"}
+LIMIT_S = 300
+
+
+class BenchmarkFailed(Exception):
+    """A client died, or the broker's counts afterwards are not what they must be."""
+
+
+def peers_here() -> list[str]:
+    """The peers that can run on this machine."""
+    return [name for name in PEERS if name != "librabbitmq" or librabbitmq_loop.available()]
+
+
+def _command(cell: Cell, url: str, count: int) -> list[str]:
+    numbers = [str(count), str(cell.prefetch)]
+    if cell.client in OWN:
+        return ["benchmarks.own.loop", url, QUEUE, *numbers, OWN[cell.client], cell.workload]
+    module, *extra = PEERS[cell.client]
+    return [module, url, QUEUE, TARGET, *numbers, *extra]
+
+
+def run_client(cell: Cell, broker: BenchBroker, count: int) -> Sample:
+    """Fill the queue, let the client work, and check at the broker that it did all of it."""
+    if cell.workload != "replay":
+        broker.fill(count, cell.body_bytes)
+    command = [sys.executable, "-m", *_command(cell, broker.url, count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    if done.returncode != 0:
+        raise BenchmarkFailed(f"{cell.client} failed on {cell.workload}: {done.stderr[-2000:]}")
+    measured = json.loads(done.stdout.splitlines()[-1])
+    _check(cell, broker.depths(), count)
+    return Sample(messages=count, seconds=measured["seconds"], cpu_seconds=measured["cpu_seconds"])
+
+
+def _check(cell: Cell, depths: dict[str, int], count: int) -> None:
+    expected = {queue: 0 for queue in depths}
+    match cell.workload:
+        case "park" if cell.client in OWN:
+            expected[f"{QUEUE}.parking"] = count
+        case "park":
+            expected[TARGET] = count
+        case "quarantine":
+            expected[f"{QUEUE}.quarantine"] = count
+        case _:
+            pass
+    if depths != expected:
+        raise BenchmarkFailed(f"{cell.client} on {cell.workload}: the broker holds {depths}, not {expected}")
