@@ -1,7 +1,8 @@
 """Restart delays as pure values: two counters, two laws, one optional jitter (S26-S32).
 
-The delay before the next generation is ``max(law(k), law(f), min_delay)``. ``k`` counts consecutive settlement
-failures, ``f`` counts failed starts and early ends. Only the way a generation *ended* moves them (S29).
+The delay before the next generation is ``max(law(k), law(f), min_delay)``. ``k`` counts consecutive
+settlement failures, ``f`` counts failed starts and early ends. Only the way a generation *ended* moves them
+(S29).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _MAX_DOUBLINGS = 1_023  # 2.0 ** 1024 overflows a float
 class Backoff:
     """The laws of one child. Times in seconds, on Trio's clock.
 
-    ``law(0) = 0``, ``law(n) = min(base_s * 2**(n-1), cap_s)``. ``min_delay_s`` > 0 is waited before every restart
-    (S32). ``stable_after_s`` of RUNNING forgives the failed starts (S28). ``jitter`` 0 … ½ shortens a delay,
-    never lengthens it (S30). ``settlement_reset_after_s`` of RUNNING forgives settlement failures too; by
-    default they never age (S31).
+    ``law(0) = 0``, ``law(n) = min(base_s * 2**(n-1), cap_s)``. ``min_delay_s`` > 0 is waited before every
+    restart (S32). ``stable_after_s`` of RUNNING forgives the failed starts (S28). ``jitter`` 0 … ½ shortens a
+    delay, never lengthens it (S30). ``settlement_reset_after_s`` of RUNNING forgives settlement failures too;
+    by default they never age (S31).
     """
 
     base_s: float = 1.0

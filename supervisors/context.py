@@ -32,6 +32,7 @@ class ChildContext:
 
     def __init__(
         self,
+        *,
         id: str,  # noqa: A002 - the spec's own word
         path: str,
         generation: int,
@@ -60,5 +61,5 @@ class ChildContext:
         report(value)
 
     def set_abort(self, hook: Callable[[], None]) -> None:
-        """Give the last rung something to pull: a synchronous call that makes a stuck generation end (S42, S50)."""
+        """Give the last rung something to pull: a synchronous call that ends a stuck generation (S50)."""
         self.abort = hook

@@ -1,8 +1,9 @@
-"""The reference model: ``step(head, child, event, at) -> (head', child', actions)``, pure and total over legal inputs.
+"""The reference model: ``step(head, child, event, at) -> (head', child', actions)``, pure.
 
 It decides everything: who starts, who stops, how long to wait, when to give up. The running supervisor does
 the actions and nothing else. It looks at one child at a time; where an order over children matters it asks
-for a walk (``Seek``), and the roster, which owns the id -> child mapping, answers with ``Reached`` or ``WalkOver``.
+for a walk (``Seek``), and the roster, which owns the id -> child mapping, answers with ``Reached`` or
+``WalkOver``.
 """
 
 from __future__ import annotations

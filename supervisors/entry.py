@@ -10,7 +10,7 @@ from supervisors.spec import Body, SupervisorSpec
 from supervisors.supervisor import Supervisor
 
 
-async def run_supervisor(
+async def run_supervisor(  # noqa: ASYNC128, ASYNC114 - run() reports started
     spec: SupervisorSpec,
     *,
     observer: Observer | None = None,

@@ -64,7 +64,7 @@ class IllegalInputError(SupervisorError):
 
 
 class StartError(SupervisorError):
-    """The start of ``child`` failed; ``end`` says how. ``__cause__`` is the body's error, if it raised one."""
+    """The start of ``child`` failed; ``end`` says how. ``__cause__`` is what the body raised, if it did."""
 
     def __init__(self, child: str, generation: int, end: End) -> None:
         super().__init__(f"child {child!r} failed to start: {end}")
@@ -82,7 +82,7 @@ class StartTimeoutError(SupervisorError):
 
 
 class IntensityError(SupervisorError):
-    """More than ``max_restarts`` counted ends within ``period_s`` seconds; ``history`` lists them, oldest first."""
+    """More than ``max_restarts`` counted ends within ``period_s`` seconds; ``history``: oldest first."""
 
     def __init__(
         self, owner: str, max_restarts: int, period_s: float, history: tuple[EndRecord, ...]

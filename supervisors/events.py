@@ -1,7 +1,8 @@
 """Typed reports, through one hook: ``observer(event)``. Times are absolute, in seconds of Trio's clock.
 
-The stream is a log: ``InputTaken`` holds one input of the model, and the reports that follow it, up to the next
-``InputTaken`` of the same path, are what the model answered. Folding the inputs reproduces the tree (S52).
+The stream is a log: ``InputTaken`` holds one input of the model, and the reports that follow it, up to the
+next ``InputTaken`` of the same path, are what the model answered. Folding the inputs reproduces the
+tree (S52).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import attrs
 import trio
@@ -25,7 +25,7 @@ class EndClass(enum.Enum):
 
 @attrs.frozen
 class SettlementFailed:
-    """A settlement failed. A body returns it (or raises ``SettlementError``); it feeds the counter k (S27)."""
+    """A settlement failed. A body returns it (or raises ``SettlementError``); it feeds k (S27)."""
 
     detail: object = None
 
@@ -61,7 +61,7 @@ class Fatal:
 
 @attrs.frozen
 class Cancelled:
-    """A cancel for this generation was issued before its end was read. ``beside`` is its own error, if any."""
+    """A cancel for this generation was issued before its end was read. ``beside``: its own error, if any."""
 
     reason: str
     beside: SettlementFailed | Failed | None = None
@@ -130,8 +130,7 @@ class EndRecord:
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Every leaf of an error, depth first; a bare error is its own leaf (S16)."""
     if isinstance(error, BaseExceptionGroup):
-        group: BaseExceptionGroup[BaseException] = error
-        for inner in group.exceptions:
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(inner)
     else:
         yield error

@@ -18,6 +18,7 @@ class Generations:
 
     def __init__(
         self,
+        *,
         path: str,
         nursery: trio.Nursery,
         post: Callable[[Input], None],
@@ -40,7 +41,14 @@ class Generations:
             self._post(Started(spec.id, generation, value))
 
         path = f"{self._path}/{spec.id}"
-        context = ChildContext(spec.id, path, generation, on_started, self._on_change, self._observer)
+        context = ChildContext(
+            id=spec.id,
+            path=path,
+            generation=generation,
+            on_started=on_started,
+            on_change=self._on_change,
+            observer=self._observer,
+        )
         scope = trio.CancelScope(shield=True)
         self._live[spec.id] = (context, scope)
         self._nursery.start_soon(self._run, spec, context, scope, name=f"{path}#{generation}")
@@ -56,7 +64,7 @@ class Generations:
             live[1].cancel(reason=reason)
 
     def abort(self, child: str) -> None:
-        """Call the generation's abort hook, if it set one. What the hook raises is reported, never followed."""
+        """Call the generation's abort hook, if it set one. What the hook raises is reported, not followed."""
         live = self._live.get(child)
         if live is None or live[0].abort is None:
             return
@@ -75,12 +83,14 @@ class Generations:
         live = self._live.get(child)
         return None if live is None else live[0].nested
 
-    async def _run(self, spec: ChildSpec, context: ChildContext, scope: trio.CancelScope) -> None:
+    async def _run(  # noqa: ASYNC910 - a body without a checkpoint is the body's own affair
+        self, spec: ChildSpec, context: ChildContext, scope: trio.CancelScope
+    ) -> None:
         outcome: Outcome = Interrupted()
         try:
             with scope:
                 outcome = Returned(await spec.run(context))
-        except BaseException as error:  # noqa: BLE001 - the end is data: the supervisor classifies it (S13-S17)
+        except BaseException as error:  # noqa: BLE001, ASYNC103 - the end is data, classified by the model
             outcome = Raised(error)
         del self._live[spec.id]
         self._post(Ended(spec.id, context.generation, outcome))

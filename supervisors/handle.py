@@ -1,9 +1,10 @@
-"""The operations of a supervisor's handle. Each posts one input to the mailbox; none touches a child directly."""
+"""The operations of a supervisor's handle. Each posts one input to the mailbox; none touches a child."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import cast
 
 import attrs
 import trio
@@ -37,7 +38,7 @@ class PendingAnswer:
 
 
 class Handle:
-    """What a handle offers while its supervisor runs. After the end every operation raises ``ClosedError`` (S6)."""
+    """What a handle offers while its supervisor runs. After the end every operation raises (S6)."""
 
     def __init__(self, spec: SupervisorSpec, path: str) -> None:
         self.spec = spec
@@ -75,11 +76,10 @@ class Handle:
     async def terminate_child(self, child: str) -> End | None:
         """Drain the child, cancel it past its drain deadline, return its end; it stays known, as DONE.
 
-        None if no generation of it ever ended. Raises ``NoSuchChildError``, ``StoppingError``, ``ClosedError``.
-        A cancelled call leaves the request standing.
+        None if no generation of it ever ended. Raises ``NoSuchChildError``, ``StoppingError``,
+        ``ClosedError``. A cancelled call leaves the request standing.
         """
-        end = await self._ask(lambda ticket: TerminateChild(ticket, child))
-        return end  # type: ignore[return-value]  # the model answers this ticket with an End or None
+        return cast("End | None", await self._ask(lambda ticket: TerminateChild(ticket, child)))
 
     async def restart_child(self, child: str) -> object:
         """Start a child again that is DONE; returns what it passed to ``started()``.
@@ -104,6 +104,7 @@ class Handle:
 
     async def wait_ready(self) -> None:
         """Return once ``ready``. Raises ``ClosedError`` if the supervisor ends first."""
+        await trio.lowlevel.checkpoint()
         while not self.ready:
             if self._closed.is_set():
                 raise ClosedError(f"{self.path} ended before it was ready")

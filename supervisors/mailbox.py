@@ -28,7 +28,7 @@ class Mailbox:
         self._wakeup.set()
 
     def take_all(self) -> list[Input]:
-        """Everything posted so far. What is posted meanwhile waits for the next turn, so no turn is endless."""
+        """Everything posted so far. What is posted meanwhile waits a turn, so no turn is endless."""
         taken = list(self._items)
         self._items.clear()
         self._wakeup = trio.Event()

@@ -1,6 +1,6 @@
 """The id -> child mapping, in declaration order, fed through ``step``. No clock, no task, no effect.
 
-The running supervisor and the trace checker drive the same class, so a replayed log cannot mean anything else.
+The running supervisor and the trace checker drive the same class: a replayed log cannot mean anything else.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ RESTARTABLE_ENDS: frozenset[EndClass] = frozenset(
 class ChildSpec:
     """One child. Times in seconds; None means no limit.
 
-    ``run`` is called once per generation with a ``ChildContext``. It calls ``ctx.started()`` when it is ready,
-    and ends by returning None, ``SettlementFailed(detail)`` or ``Failed(detail)``, or by raising.
+    ``run`` is called once per generation with a ``ChildContext``. It calls ``ctx.started()`` when it is
+    ready, and ends by returning None, ``SettlementFailed(detail)`` or ``Failed(detail)``, or by raising.
     ``start_failure`` speaks of the *first* start during bring-up; restarts always retry (S9).
     ``max_restarts``/``period_s`` is a budget of its own, beside the supervisor's (S60).
     ``on_stuck`` is the last rung past ``stop_timeout_s``, taken every ``stuck_interval_s`` (S50).
@@ -57,7 +57,7 @@ class ChildSpec:
     id: str
     run: Body = attrs.field(repr=False)
     restart: RestartType = RestartType.PERMANENT
-    backoff: Backoff = Backoff()
+    backoff: Backoff = attrs.field(factory=Backoff)
     start_timeout_s: float | None = None
     drain_timeout_s: float = 30.0
     stop_timeout_s: float = 5.0
@@ -114,7 +114,7 @@ class SupervisorSpec:
 
 
 def check_child(spec: SupervisorSpec, child: ChildSpec) -> None:
-    """Refuse a child that contradicts its supervisor (S58): a permanent child never ends by itself for good."""
+    """Refuse a child that contradicts its supervisor (S58): a permanent child never ends for good."""
     _require(
         spec.auto_shutdown == "never" or not child.significant or child.restart is not RestartType.PERMANENT,
         "significant",

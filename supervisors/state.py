@@ -1,4 +1,4 @@
-"""What the model remembers: one ``Head`` per supervisor, one ``Child`` per child. Frozen; times are absolute."""
+"""What the model remembers: one Head per supervisor, one Child per child. Frozen; times are absolute."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Head:
     bring_up: bool = True
     walk: Walk | None = None
     group: Group | None = None
-    window: Window = Window()
+    window: Window = attrs.field(factory=Window)
     causes: tuple[Cause, ...] = ()
     significant: int = 0
     significant_open: int = 0
@@ -144,7 +144,7 @@ class Head:
 
     @property
     def ready(self) -> bool:
-        """S12: every significant child RUNNING; without significant ones, bring-up over. Never while stopping."""
+        """S12: every significant child RUNNING; if there are none, bring-up over. Never while stopping."""
         if self.stop is not None:
             return False
         if self.significant:
@@ -154,7 +154,10 @@ class Head:
 
 @attrs.frozen
 class Child:
-    """One child. ``timer_at`` is its only timer: start deadline, wake-up, drain or stop deadline, STUCK interval."""
+    """One child.
+
+    ``timer_at`` is its only timer: start deadline, wake-up, drain deadline, stop deadline or STUCK interval.
+    """
 
     spec: ChildSpec
     position: int
@@ -167,8 +170,8 @@ class Child:
     cancel_reason: str | None = None
     then: Then | None = None
     stuck: int = 0
-    counters: Counters = Counters()
-    window: Window = Window()
+    counters: Counters = attrs.field(factory=Counters)
+    window: Window = attrs.field(factory=Window)
     last_end: End | None = None
     start_tickets: tuple[int, ...] = ()
     stop_tickets: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""The running supervisor: it takes inputs, feeds the model, and does what the model asks. It decides nothing."""
+"""The running supervisor: takes inputs, feeds the model, does what the model asks. It decides nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Supervisor(Handle):
         self.observer_failures = 0
         self.last_observer_error: Exception | None = None
 
-    async def run(self, *, task_status: trio.TaskStatus[Supervisor] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(  # noqa: ASYNC114 - the flag's list belongs to a project, this is a library
+        self, *, task_status: trio.TaskStatus[Supervisor] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         """Bring up the children, supervise them, return once every descendant has finished (S1).
 
         Returns None after a clean stop. Raises what the children left: ``StartError``, ``IntensityError``,
@@ -55,11 +57,16 @@ class Supervisor(Handle):
         try:
             async with trio.open_nursery() as nursery:
                 self._generations = Generations(
-                    self.path, nursery, self._post, self._changed, self._observe, self._observer
+                    path=self.path,
+                    nursery=nursery,
+                    post=self._post,
+                    on_change=self._changed,
+                    observe=self._observe,
+                    observer=self._observer,
                 )
                 try:
                     await self._supervise(self._roster)
-                except BaseException as error:  # noqa: BLE001 - re-raised below, after every child ended (S51)
+                except BaseException as error:  # noqa: BLE001, ASYNC103 - raised below, after every child ended
                     broken = error
                     self._generations.cancel_all(f"the supervisor failed: {error!r}")
         finally:
@@ -72,7 +79,7 @@ class Supervisor(Handle):
         if failure is not None:
             raise failure
 
-    async def _supervise(self, roster: Roster) -> None:
+    async def _supervise(self, roster: Roster) -> None:  # noqa: ASYNC910 - nothing to wait for if nothing lives
         self._post(BringUp())
         while not roster.head.closed:
             for event in self._mailbox.take_all():
@@ -82,16 +89,16 @@ class Supervisor(Handle):
             if not roster.head.closed:
                 await self._wait()
 
-    async def _wait(self) -> None:
+    async def _wait(self) -> None:  # noqa: ASYNC910 - the cancelled path is a checkpoint too
         """Wait for an input or a timer. A parent's cancel becomes an input, once; then the wait is shielded.
 
-        The except clause stands outside the deadline scope: a cancel that meets the deadline is not lost (S51).
+        The except clause stands outside the deadline scope: a cancel that meets the deadline is kept (S51).
         """
         shielded = self._cancelled is not None
         try:
             with trio.CancelScope(deadline=self._timers.next_at(), shield=shielded):
                 await self._mailbox.wait()
-        except trio.Cancelled as error:
+        except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it once the children ended
             self._cancelled = error
             self._take_parent_cancel()
 
@@ -101,7 +108,7 @@ class Supervisor(Handle):
             self._post(CancelRequested("the parent's scope was cancelled"))
 
     def _take(self, roster: Roster, event: Input) -> None:
-        """Feed one input. Before anything can start, look whether the own scope is cancelled already (S48)."""
+        """Feed one input. Before anything can start, look whether the own scope is cancelled (S48)."""
         now = trio.current_time()
         if not self._parent_cancel_taken and trio.current_effective_deadline() <= now:
             self._parent_cancel_taken = True
@@ -154,7 +161,7 @@ class Supervisor(Handle):
             self.last_observer_error = error
 
     def _changed(self) -> None:
-        """Wake whoever waits for readiness, here and up the tree; a nested supervisor reports its bring-up."""
+        """Wake whoever waits for readiness, here and up the tree; report a nested bring-up."""
         self._changes.unpark_all()
         if self._context is None or self._roster is None:
             return

@@ -1,4 +1,4 @@
-"""The four walks over the children: start forward; gather, quench and stop backward. Each waits at one child."""
+"""The walks over the children: start forward; gather, quench and stop backward. Each waits at one child."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hurry(draft: Draft, reason: str) -> None:
 
 
 def begin_gather(draft: Draft, wake_at: float) -> None:
-    """Stop the group of the child that just ended, at once and in reverse; its backoff runs meanwhile (S21, S22)."""
+    """Stop the group of the child that just ended, at once, in reverse, while its backoff runs (S21, S22)."""
     head, child = draft.head, draft.child
     first = child.position if head.spec.strategy is Strategy.REST_FOR_ONE else 0
     if head.group is not None and not head.group.awake:
