@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import attrs
 
-from craig_mq.core.death import Death, death_of, token_of
+from craig_mq.core.death import Death, broker_death, describe_death, occurrence_token
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import EventEnvelope, decode_envelope
 from craig_mq.core.errors import MalformedBody
@@ -130,16 +130,16 @@ def build_dead_letter_delivery(delivery: Delivery, *, queue: str) -> Subject:
         if not isinstance(opened, InvalidWrapper):
             return _returned(delivery, capture, *opened)
         capture = opened
-    death = death_of(envelope, delivery.properties.headers)
+    broker = broker_death(delivery.properties.headers)
     return DeadLetterDelivery(
         delivery,
         queue,
         delivery.routing_key,
         envelope,
         delivery.body,
-        token_of(envelope, delivery.properties.headers),
-        death,
-        wrapper_fault=capture.detail if capture is not None else None,
+        occurrence_token(envelope, broker),
+        describe_death(envelope, broker),
+        wrapper_fault=None if capture is None else capture.detail,
     )
 
 
@@ -153,7 +153,7 @@ def _returned(
         envelope,
         body,
         capture.occurrence_token,
-        death_of(envelope, headers_from_json(capture.original_properties)),
+        describe_death(envelope, broker_death(headers_from_json(capture.original_properties))),
         Carried(capture.capture_id, capture.park_count, capture.total_parks, capture.redrive_count),
         capture.original_properties,
     )

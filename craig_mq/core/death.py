@@ -47,9 +47,9 @@ def broker_death(headers: Mapping[str, object]) -> BrokerDeath | None:
     if not isinstance(history, list) or not history:
         return None
     entry = cast("list[object]", history)[0]
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, dict):
         return None
-    fields = cast("Mapping[str, object]", entry)
+    fields = cast("dict[object, object]", entry)
     queue, reason = fields.get("queue"), fields.get("reason")
     count, time_s = _whole(fields.get("count")), _whole(fields.get("time"))
     if not isinstance(queue, str) or not isinstance(reason, str) or count is None or time_s is None:
@@ -57,26 +57,24 @@ def broker_death(headers: Mapping[str, object]) -> BrokerDeath | None:
     return BrokerDeath(queue, reason, count, time_s)
 
 
-def death_of(envelope: EventEnvelope, headers: Mapping[str, object]) -> Death | None:
-    """Describe the death: the producer's own words first, then the broker's."""
+def describe_death(envelope: EventEnvelope, broker: BrokerDeath | None) -> Death | None:
+    """Describe the death for the handler: the producer's own words first, then the broker's."""
     if envelope.dlx is not None:
         dlx = envelope.dlx
         return Death(dlx.queue, dlx.reason, dlx.failed_at, dlx.error, None)
-    death = broker_death(headers)
-    if death is None:
+    if broker is None:
         return None
-    failed_at = format_instant(death.time_s) if death.time_s <= _LAST_CALENDAR_SECOND else None
-    return Death(death.queue, death.reason, failed_at, None, death.count)
+    failed_at = format_instant(broker.time_s) if broker.time_s <= _LAST_CALENDAR_SECOND else None
+    return Death(broker.queue, broker.reason, failed_at, None, broker.count)
 
 
-def token_of(envelope: EventEnvelope, headers: Mapping[str, object]) -> str | None:
-    """Return the occurrence token of a delivery that is no parked return, or None: tokenless."""
+def occurrence_token(envelope: EventEnvelope, broker: BrokerDeath | None) -> str | None:
+    """Return the token of a delivery that is no parked return: ``_dlx``'s, else derived, else None."""
     if envelope.dlx is not None and envelope.dlx.token is not None and is_token(envelope.dlx.token):
         return envelope.dlx.token
-    death = broker_death(headers)
-    if death is None:
+    if broker is None:
         return None
-    return broker_token(envelope.id, death.queue, death.reason, death.count, death.time_s)
+    return broker_token(envelope.id, broker.queue, broker.reason, broker.count, broker.time_s)
 
 
 def _whole(value: object) -> int | None:

@@ -4,50 +4,36 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import cast
+from operator import attrgetter
 
 import attrs
 
 from craig_mq.core.delivery import Delivery, Properties
+from craig_mq.core.properties_json import properties_to_json
 
 MAX_CONFIRMED_UNACKED = 1_000
 
 # The broker counts takes in these; everything else belongs to the occurrence, x-death included.
 _COUNTERS = frozenset({"x-delivery-count", "x-acquired-count"})
-_PLAIN = tuple(field.name for field in attrs.fields(Properties) if field.name != "headers")
+_plain_of = attrgetter(*(field.name for field in attrs.fields(Properties) if field.name != "headers"))
 
 
 def delivery_identity(delivery: Delivery) -> bytes:
     """Return the SHA-256 over routing key, properties, headers without the take counters, and raw body.
 
-    Header order counts for nothing. Two occurrences that differ only in x-death are different.
+    The order of headers counts for nothing. Two occurrences that differ only in x-death are different.
     """
     properties = delivery.properties
-    headers = {name: value for name, value in properties.headers.items() if name not in _COUNTERS}
-    described = (
-        delivery.routing_key,
-        [getattr(properties, name) for name in _PLAIN],
-        headers,
-        delivery.undecodable,
-    )
-    hasher = hashlib.sha256(_canonical(described).encode("utf-8", "surrogatepass"))
-    hasher.update(b"\0")
+    try:
+        # repr tells every wire type apart, and brokers keep the order inside a table.
+        headers = sorted([repr(item) for item in properties.headers.items() if item[0] not in _COUNTERS])
+    except RecursionError:
+        # Absurdly nested: its JSON form is cut at a depth, which only makes two such look alike.
+        headers = [repr(properties_to_json(properties))]
+    described = repr((delivery.routing_key, _plain_of(properties), headers, delivery.undecodable))
+    hasher = hashlib.sha256(described.encode("utf-8", "surrogatepass"))
     hasher.update(delivery.body)
     return hasher.digest()
-
-
-def _canonical(value: object) -> str:
-    """Spell a wire value such that equal values, and only they, give equal text."""
-    if isinstance(value, Mapping):
-        pairs = sorted(
-            (_canonical(name), _canonical(item))
-            for name, item in cast("Mapping[object, object]", value).items()
-        )
-        return "{" + ",".join(f"{name}:{item}" for name, item in pairs) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_canonical, cast("list[object]", value))) + "]"
-    return f"{type(value).__name__}={value!r}"
 
 
 class ConfirmedUnacked:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from operator import attrgetter
 from typing import TypeAlias, cast
 
 import attrs
@@ -28,17 +30,16 @@ MAX_TABLE_DEPTH = 64
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _FIELDS = tuple(field.name for field in attrs.fields(Properties))
+_values_of = attrgetter(*_FIELDS)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def properties_to_json(properties: Properties, undecodable: bytes | None = None) -> bytes:
     """Write properties, and the raw header bytes of an undecodable delivery, as one JSON object."""
     if properties is NO_PROPERTIES and undecodable is None:
         return b"{}"
-    document: dict[str, Json] = {}
-    for name in _FIELDS:
-        value = getattr(properties, name)
-        if value is not None and not (name == "headers" and not value):
-            document[name] = _to_json(value, 0)
+    values = zip(_FIELDS, _values_of(properties), strict=True)
+    document = {name: _to_json(value, 0) for name, value in values if value is not None and value != {}}
     if undecodable is not None:
         document["$raw_header"] = _to_json(undecodable, 0)
     return _encode(document)
@@ -46,6 +47,8 @@ def properties_to_json(properties: Properties, undecodable: bytes | None = None)
 
 def headers_from_json(document: bytes) -> Mapping[str, object]:
     """Read the headers back out of ``properties_to_json``'s object; anything else gives no headers."""
+    if b'"headers"' not in document:
+        return {}
     try:
         headers = _from_json(_decode(document).get("headers"))
     except (msgspec.MsgspecError, RecursionError, ValueError, InvalidOperation):
@@ -53,34 +56,45 @@ def headers_from_json(document: bytes) -> Mapping[str, object]:
     return cast("dict[str, object]", headers) if isinstance(headers, dict) else {}
 
 
-def _to_json(value: object, depth: int) -> Json:  # noqa: PLR0911 -- one return a wire type
+def _to_json(value: object, depth: int) -> Json:
+    # By exact type first: this runs for every header of every capture.
+    kind = type(value)
+    if kind is str:
+        return _text(cast("str", value))
+    if kind is int or kind is bool or value is None:
+        return cast("int | None", value)
     if depth > MAX_TABLE_DEPTH:
         return {"$unreadable": "nested too deep"}
+    if isinstance(value, Mapping):
+        return _table(cast("Mapping[object, object]", value), depth + 1)
+    if isinstance(value, list | tuple):
+        return [_to_json(item, depth + 1) for item in cast("list[object]", value)]
+    return _scalar(value)
+
+
+def _scalar(value: object) -> Json:
     match value:
-        case None | bool() | int():
-            return value
-        case str():
-            return value if _is_plain(value) else {"$text": _base64(value.encode("utf-8", "surrogatepass"))}
-        case float():
-            return value if math.isfinite(value) else {"$float": str(value)}
         case bytes() | bytearray():
             return {"$bytes": _base64(bytes(value))}
+        case float():
+            return value if math.isfinite(value) else {"$float": str(value)}
         case Decimal():
             return {"$decimal": str(value)}
-        case list() | tuple():
-            return [_to_json(item, depth + 1) for item in cast("list[object]", value)]
-        case Mapping():
-            return _table(cast("Mapping[object, object]", value), depth)
         case _:
             return {"$unreadable": type(value).__name__}
 
 
+def _text(text: str) -> Json:
+    return text if _is_plain(text) else {"$text": _base64(text.encode("utf-8", "surrogatepass"))}
+
+
 def _table(table: Mapping[object, object], depth: int) -> Json:
-    if all(isinstance(name, str) and name[:1] != "$" and _is_plain(name) for name in table):
-        return {cast("str", name): _to_json(value, depth + 1) for name, value in table.items()}
-    return {
-        "$table": [[_to_json(name, depth + 1), _to_json(value, depth + 1)] for name, value in table.items()]
-    }
+    document: dict[str, Json] = {}
+    for name, value in table.items():
+        if type(name) is not str or name[:1] == "$" or not _is_plain(name):
+            return {"$table": [[_to_json(key, depth), _to_json(item, depth)] for key, item in table.items()]}
+        document[name] = _to_json(value, depth)
+    return document
 
 
 def _from_json(value: object) -> object:
@@ -112,7 +126,7 @@ def _marked(mark: str, value: object) -> object:
 
 
 def _is_plain(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    return text.isascii() or _SURROGATE.search(text) is None
 
 
 def _base64(data: bytes) -> str:

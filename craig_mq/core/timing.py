@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 RETRY_STEP_S = 0.1
 RETRY_JITTER_S = 0.1
@@ -55,9 +55,8 @@ def instant_seconds(text: str) -> float:
 
 
 def format_instant(seconds: float) -> str:
-    """Write seconds since the Unix epoch as RFC 3339 in UTC with microseconds."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    """Write seconds since the Unix epoch (years 1..9999) as RFC 3339 in UTC with microseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def _is_date(text: str) -> bool:

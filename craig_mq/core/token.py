@@ -34,9 +34,6 @@ def inbox_token(envelope_id: str, queue: str, failed_at: str) -> str:
 
 
 def _digest(*parts: str) -> str:
-    hasher = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        # Length-prefixed, so that no two different part lists spell the same bytes.
-        hasher.update(len(data).to_bytes(8, "big") + data)
-    return hasher.hexdigest()[:32]
+    # Netstrings: no two different lists of parts spell the same bytes.
+    spelled = "".join([f"{len(part)}:{part}," for part in parts])
+    return hashlib.sha256(spelled.encode("utf-8", "surrogatepass")).hexdigest()[:32]
