@@ -1,0 +1,71 @@
+"""The native broker: a parsed URL, and plain connections for the length of a block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import trio
+
+from craig_mq.transport.broker import Connection, ConnectionOptions
+from craig_mq.transport.native.connection import NativeConnection
+from craig_mq.transport.native.dial import Progress, dial, shake_hands, unreachable
+from craig_mq.transport.native.events import Event
+from craig_mq.transport.native.target import TlsOptions, parse_target
+
+_RESOLVERS: Final = 8
+"""So many name look-ups may be under way, abandoned ones included."""
+
+
+class NativeBroker:
+    """AMQP 0-9-1 on Trio streams. See ``transport.broker.Broker``."""
+
+    def __init__(self, url: str, *, tls: TlsOptions | None = None) -> None:
+        """Parse the URL; nothing is dialled. Raises ValueError whose text holds no part of the URL."""
+        self._target = parse_target(url, tls)
+        self._resolvers = trio.CapacityLimiter(_RESOLVERS)
+
+    def __repr__(self) -> str:
+        return f"<NativeBroker {self.display_url}>"
+
+    @property
+    def display_url(self) -> str:
+        """See the protocol."""
+        return self._target.display_url
+
+    def connect(self, options: ConnectionOptions) -> AbstractAsyncContextManager[Connection]:
+        """See the protocol."""
+        return self._connect(options)
+
+    @asynccontextmanager
+    async def _connect(self, options: ConnectionOptions) -> AsyncGenerator[Connection]:
+        failure: BaseException | None = None
+        connection, early = await self._open(options)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.run, early)
+                try:
+                    yield connection
+                except BaseException as error:  # noqa: BLE001 - raised below, out of the group
+                    failure = error
+                connection.abort()
+        except BaseExceptionGroup as group:
+            _, defects = group.split(trio.Cancelled)
+            if failure is None or defects is not None:
+                raise
+        if failure is not None:
+            raise failure
+
+    async def _open(self, options: ConnectionOptions) -> tuple[NativeConnection, list[Event]]:
+        """Dial and shake hands under one deadline. Raises ConnectError. Cancelled: nothing is left open."""
+        progress = Progress()
+        with trio.move_on_after(options.connect_timeout):
+            stream = await dial(self._target, progress, self._resolvers)
+            try:
+                protocol, heartbeat, early = await shake_hands(stream, self._target, options, progress)
+            except BaseException:
+                stream.reset()
+                raise
+            return NativeConnection(stream, protocol, options, heartbeat), early
+        raise unreachable(f"no answer within {options.connect_timeout:g} s while {progress.step}")

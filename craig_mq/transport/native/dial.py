@@ -1,0 +1,187 @@
+"""From a target to an open connection: DNS, TCP, TLS, handshake, all under one deadline."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from craig_mq.core.close import ConnectionClose
+from craig_mq.transport.broker import ConnectionOptions
+from craig_mq.transport.errors import ConnectError, ConnectErrorKind
+from craig_mq.transport.native.events import ConnectionEnded, Event, Opened
+from craig_mq.transport.native.handshake import MechanismRefused, Proposal
+from craig_mq.transport.native.protocol import AmqpProtocol
+from craig_mq.transport.native.stream import ByteStream
+from craig_mq.transport.native.target import Target, TlsOptions
+from craig_mq.transport.native.wire import ProtocolViolation
+
+_TEMPORARY_CLOSES: Final = frozenset({320, 541, 506})
+"""Closes during the handshake that pass by themselves: forced, internal error, resource error."""
+
+_Address = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
+
+
+class Progress:
+    """Which step of dialling is under way, for the text of an expired deadline."""
+
+    def __init__(self) -> None:
+        """Begin with the name."""
+        self.step = "resolving the name"
+
+
+def unreachable(text: str) -> ConnectError:
+    """Nobody's fault but the network's: trying again may help."""
+    return ConnectError(ConnectErrorKind.UNREACHABLE, text)
+
+
+def refused(text: str) -> ConnectError:
+    """The broker said no: trying again helps only after somebody changed something."""
+    return ConnectError(ConnectErrorKind.REFUSED, text)
+
+
+async def dial(target: Target, progress: Progress, resolvers: trio.CapacityLimiter) -> ByteStream:
+    """Open a byte stream to the broker. Raises ConnectError. Cancelled: nothing is left open."""
+    addresses = await _resolve(target, resolvers)
+    progress.step = "connecting"
+    connected = await _connect_any(addresses)
+    if target.tls is None:
+        return ByteStream(trio.SocketStream(connected))
+    progress.step = "the TLS handshake"
+    return await _start_tls(trio.SocketStream(connected), target, target.tls)
+
+
+async def _resolve(target: Target, resolvers: trio.CapacityLimiter) -> list[_Address]:
+    """Resolve in a thread that is abandoned on cancellation; ``resolvers`` bounds such threads."""
+    flags = 0
+    try:
+        ipaddress.ip_address(target.host)
+        flags = socket.AI_NUMERICHOST
+    except ValueError:
+        pass  # a name
+    try:
+        found = await trio.to_thread.run_sync(
+            lambda: socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM, flags=flags),
+            abandon_on_cancel=True,
+            limiter=resolvers,
+        )
+    except (OSError, UnicodeError) as error:
+        raise unreachable(f"{target.host} cannot be resolved: {_reason(error)}") from None
+    return [(int(family), address) for family, _, _, _, address in found]  # type: ignore[misc]  # SOCK_STREAM
+
+
+async def _connect_any(addresses: list[_Address]) -> trio.socket.SocketType:
+    """Connect to the first address that answers; each gets an equal share of the time left."""
+    failure = unreachable("the name resolves to no address")
+    for index, (family, address) in enumerate(addresses):
+        share = (trio.current_effective_deadline() - trio.current_time()) / (len(addresses) - index)
+        candidate = trio.socket.socket(family, socket.SOCK_STREAM)
+        try:
+            with trio.move_on_after(share) as bound:
+                await candidate.connect(address)
+                return candidate
+            if bound.cancelled_caught:
+                failure = unreachable(f"{address[0]} port {address[1]} does not answer")
+        except OSError as error:
+            failure = unreachable(f"{address[0]} port {address[1]}: {_reason(error)}")
+        except BaseException:
+            candidate.close()
+            raise
+        candidate.close()
+    raise failure
+
+
+async def _start_tls(stream: trio.SocketStream, target: Target, options: TlsOptions) -> ByteStream:
+    try:
+        context = tls_context(options)
+        secured = trio.SSLStream(
+            stream, context, server_hostname=options.server_name or target.host, https_compatible=True
+        )
+        with _closing_on_failure(stream):
+            await secured.do_handshake()
+    except (ssl.SSLError, ssl.CertificateError) as error:
+        raise unreachable(f"TLS: {_reason(error)}") from None
+    except trio.BrokenResourceError as error:
+        raise unreachable(f"TLS: {_reason(error.__cause__ or error)}") from None
+    except OSError as error:
+        raise unreachable(f"TLS files: {_reason(error)}") from None
+    return ByteStream(secured)
+
+
+@contextmanager
+def _closing_on_failure(stream: trio.SocketStream) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        stream.socket.close()
+        raise
+
+
+def tls_context(options: TlsOptions) -> ssl.SSLContext:
+    """Build a client context: TLS 1.2 or later, host name checked. Raises OSError or ssl.SSLError."""
+    context = ssl.create_default_context(cafile=options.ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not options.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if options.cert_file is not None:
+        context.load_cert_chain(options.cert_file, options.key_file)
+    return context
+
+
+async def shake_hands(
+    stream: ByteStream, target: Target, options: ConnectionOptions, progress: Progress
+) -> tuple[AmqpProtocol, int, list[Event]]:
+    """Perform the AMQP handshake. Return the protocol, the heartbeat and events that came with its end.
+
+    Raises ConnectError; the stream is then still the caller's to close.
+    """
+    protocol = AmqpProtocol(
+        Proposal(target.mechanism, target.sasl_response, target.vhost, options.name, options.heartbeat)
+    )
+    try:
+        while True:
+            if protocol.outbox:
+                await stream.send_all(protocol.outbox.take())
+            progress.step = f"waiting for {protocol.handshake.awaited}"
+            data = await stream.receive()
+            if not data:
+                raise unreachable(f"the broker closed the connection while {progress.step}")
+            happened = protocol.receive(data)
+            for index, event in enumerate(happened):
+                if isinstance(event, Opened):
+                    return protocol, event.heartbeat, happened[index + 1 :]
+                if isinstance(event, ConnectionEnded) and event.reason is not None:
+                    raise _closed_early(event.reason)
+    except MechanismRefused as violation:
+        raise refused(str(violation)) from None
+    except ProtocolViolation as violation:
+        raise unreachable(f"the peer does not speak AMQP 0-9-1 as agreed: {violation}") from None
+    except trio.BrokenResourceError as error:
+        raise unreachable(
+            f"the connection broke while {progress.step}: {_reason(error.__cause__ or error)}"
+        ) from None
+
+
+def _closed_early(reason: ConnectionClose) -> ConnectError:
+    text = f"{reason.code} {reason.text}"
+    return unreachable(text) if reason.code in _TEMPORARY_CLOSES else refused(text)
+
+
+def _reason(error: BaseException) -> str:
+    """Say what an error means without the object around it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verification failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return str(error.reason or type(error).__name__)
+    if isinstance(error, OSError):
+        if error.errno is not None and error.errno in errno.errorcode:
+            return f"{errno.errorcode[error.errno]} ({error.strerror or 'no text'})"
+        return error.strerror or type(error).__name__
+    return type(error).__name__

@@ -1,0 +1,128 @@
+"""Methods: the hot ones by hand, the peer's free text with tolerance, all others by pamqp.
+
+pamqp is strict where a wedge would follow (names and reply texts that are not UTF-8: RabbitMQ cuts
+a reply text at 255 bytes, even inside a character) and slow where microseconds count.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from pamqp import base, commands, frame
+
+from craig_mq.transport.native.wire import BODY, FRAME_END_BYTE, FRAME_HEAD, HEADER, METHOD, ProtocolViolation
+
+DELIVER: Final = 0x003C003C
+GET_OK: Final = 0x003C0047
+RETURN: Final = 0x003C0032
+ACK: Final = 0x003C0050
+NACK: Final = 0x003C0078
+CANCEL: Final = 0x003C001E
+CHANNEL_CLOSE: Final = 0x00140028
+CHANNEL_CLOSE_OK: Final = 0x00140029
+CONNECTION_CLOSE: Final = 0x000A0032
+CONNECTION_CLOSE_OK: Final = 0x000A0033
+CONNECTION_BLOCKED: Final = 0x000A003C
+CONNECTION_UNBLOCKED: Final = 0x000A003D
+
+_PUBLISH: Final = 0x003C0028
+_MANDATORY: Final = b"\x01"
+_MULTIPLE_BIT, _REQUEUE_BIT = 1, 2
+
+_SETTLE = struct.Struct(">BHIIQBB")
+_SETTLE_SIZE: Final = 13
+_TAG_BITS = struct.Struct(">QB")
+_INDEX = struct.Struct(">I")
+_SHORT = struct.Struct(">H")
+
+CONTENT_OVERHEAD: Final = 8
+"""What a frame costs beside its payload; a payload may be frame_max minus this."""
+
+
+def encode(method: base.Frame, channel: int) -> bytes:
+    """Encode a method frame with pamqp. Raises ValueError for what the wire cannot hold."""
+    try:
+        return frame.marshal(method, channel)
+    except (TypeError, struct.error) as error:
+        raise ValueError(f"{method.name}: {error}") from None
+
+
+def decode(index: int, arguments: bytes) -> base.Frame:
+    """Decode any method with pamqp. Raises ProtocolViolation."""
+    try:
+        method: base.Frame = commands.INDEX_MAPPING[index]()
+    except KeyError:
+        raise ProtocolViolation(f"unknown method {index >> 16}/{index & 0xFFFF}") from None
+    try:
+        method.unmarshal(arguments)
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError, struct.error) as error:
+        raise ProtocolViolation(f"{method.name} cannot be decoded ({type(error).__name__})") from None
+    return method
+
+
+def short_string(data: bytes, at: int, end: int) -> tuple[bytes, int]:
+    """Return the short string at ``at`` and the offset behind it. Raises ProtocolViolation."""
+    if at >= end:
+        raise ProtocolViolation("a method ends before its arguments do")
+    stop = at + 1 + data[at]
+    if stop > end:
+        raise ProtocolViolation("a short string runs past its method")
+    return data[at + 1 : stop], stop
+
+
+def decode_close(arguments: bytes) -> tuple[int, str, int, int]:
+    """Decode channel.close or connection.close: code, text, class, method. Raises ProtocolViolation."""
+    if len(arguments) < _SHORT.size:
+        raise ProtocolViolation("a close without a code")
+    (code,) = _SHORT.unpack_from(arguments)
+    text, at = short_string(arguments, 2, len(arguments))
+    if at + 4 > len(arguments):
+        raise ProtocolViolation("a close without the offending method")
+    (class_id,) = _SHORT.unpack_from(arguments, at)
+    (method_id,) = _SHORT.unpack_from(arguments, at + 2)
+    return code, text.decode("utf-8", "replace"), class_id, method_id
+
+
+def decode_settlement(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Decode the tag and the bits of basic.ack or basic.nack. Raises ProtocolViolation."""
+    if end - at != _TAG_BITS.size:
+        raise ProtocolViolation("a confirm of the wrong length")
+    return _TAG_BITS.unpack_from(data, at)
+
+
+def encode_ack(channel: int, delivery_tag: int, *, multiple: bool) -> bytes:
+    """Encode basic.ack."""
+    return _SETTLE.pack(METHOD, channel, _SETTLE_SIZE, ACK, delivery_tag, multiple, 0xCE)
+
+
+def encode_nack(channel: int, delivery_tag: int, *, multiple: bool, requeue: bool) -> bytes:
+    """Encode basic.nack."""
+    bits = (_MULTIPLE_BIT if multiple else 0) | (_REQUEUE_BIT if requeue else 0)
+    return _SETTLE.pack(METHOD, channel, _SETTLE_SIZE, NACK, delivery_tag, bits, 0xCE)
+
+
+def encode_publish(channel: int, exchange: bytes, routing_key: bytes) -> bytes:
+    """Encode a mandatory basic.publish; both names are encoded short strings."""
+    arguments = b"".join((_INDEX.pack(_PUBLISH), b"\x00\x00", exchange, routing_key, _MANDATORY))
+    return FRAME_HEAD.pack(METHOD, channel, len(arguments)) + arguments + FRAME_END_BYTE
+
+
+def encode_small_content(channel: int, publish: bytes, header: bytes, body: bytes) -> bytes:
+    """Encode a publish whose body fits one frame, as one piece."""
+    parts = [publish, FRAME_HEAD.pack(HEADER, channel, len(header)), header, FRAME_END_BYTE]
+    if body:
+        parts += (FRAME_HEAD.pack(BODY, channel, len(body)), body, FRAME_END_BYTE)
+    return b"".join(parts)
+
+
+def encode_large_content(
+    channel: int, publish: bytes, header: bytes, body: bytes, payload_max: int
+) -> list[bytes | memoryview]:
+    """Encode a publish over as many body frames as it takes, without copying the body."""
+    chunks: list[bytes | memoryview] = [encode_small_content(channel, publish, header, b"")]
+    view = memoryview(body)
+    for start in range(0, len(body), payload_max):
+        piece = view[start : start + payload_max]
+        chunks += (FRAME_HEAD.pack(BODY, channel, len(piece)), piece, FRAME_END_BYTE)
+    return chunks

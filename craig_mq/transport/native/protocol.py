@@ -1,0 +1,243 @@
+"""The sans-I/O core: bytes in, events out; bytes to send wait in the outbox.
+
+It knows no time, no socket and no task. Any input either makes progress or raises
+ProtocolViolation, after which the connection can only be dropped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from pamqp import base, commands
+
+from craig_mq.core.close import ChannelClose, ConnectionClose
+from craig_mq.transport.native import methods
+from craig_mq.transport.native.content import (
+    ContentAssembly,
+    Envelope,
+    NameCache,
+    decode_deliver,
+    decode_get_ok,
+    decode_return,
+)
+from craig_mq.transport.native.events import (
+    Blocked,
+    ChannelEnded,
+    Confirmed,
+    ConnectionEnded,
+    ConsumerCancelled,
+    Event,
+    Opened,
+    Replied,
+)
+from craig_mq.transport.native.handshake import Handshake, Proposal
+from craig_mq.transport.native.wire import (
+    BODY,
+    FRAME_END,
+    FRAME_HEAD,
+    FRAME_OVERHEAD,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    PROTOCOL_HEADER,
+    FrameSplitter,
+    Outbox,
+    ProtocolViolation,
+)
+
+_INDEX = struct.Struct(">I")
+_CONTENT: Final[dict[int, Callable[[bytes, int, int, NameCache], Envelope]]] = {
+    methods.DELIVER: decode_deliver,
+    methods.GET_OK: decode_get_ok,
+    methods.RETURN: decode_return,
+}
+
+
+class _Slot:
+    """One channel number in use. ``closing``: our close is out, everything but its answer is dropped."""
+
+    __slots__ = ("closing", "content")
+
+    def __init__(self) -> None:
+        """Open, expecting a method."""
+        self.closing = False
+        self.content = ContentAssembly()
+
+
+class AmqpProtocol:
+    """One connection's protocol state."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        """Begin: the protocol header is the first thing to send."""
+        self.handshake = Handshake(proposal)
+        self.outbox = Outbox()
+        self.outbox.put(PROTOCOL_HEADER)
+        self._splitter = FrameSplitter()
+        self._events: list[Event] = []
+        self._names = NameCache()
+        self._slots: dict[int, _Slot] = {}
+        self._free: deque[int] = deque()
+        self._highest = 0
+        self._closing = False
+        self._ended = False
+        self._payload_max = self.handshake.tuning.frame_max - FRAME_OVERHEAD
+
+    @property
+    def payload_max(self) -> int:
+        """The largest frame payload either side may send."""
+        return self._payload_max
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Take bytes from the peer, cut anywhere; return what they completed, in order.
+
+        Raises ProtocolViolation; events completed before the violation are lost with it, which is
+        safe because every pending operation then ends as unknown.
+        """
+        buffer = self._splitter.join(data)
+        events = self._events = []
+        at, available = 0, len(buffer)
+        unpack_head = FRAME_HEAD.unpack_from
+        while available - at >= FRAME_OVERHEAD:
+            kind, channel, size = unpack_head(buffer, at)
+            if size > self._payload_max:
+                self._refuse_frame(buffer, at, size)
+            start = at + 7
+            stop = start + size
+            if stop >= available:
+                self._splitter.keep(buffer[at:], size + FRAME_OVERHEAD)
+                return events
+            if buffer[stop] != FRAME_END:
+                raise ProtocolViolation("a frame does not end with 0xCE")
+            at = stop + 1
+            if not self._ended:
+                self._frame(kind, channel, buffer, start, stop)
+        if at < available:
+            self._splitter.keep(buffer[at:], FRAME_OVERHEAD)
+        return events
+
+    def _frame(self, kind: int, channel: int, buffer: bytes, start: int, stop: int) -> None:
+        if kind == BODY:
+            self._content_step(channel, body=buffer[start:stop])
+        elif kind == HEADER:
+            self._content_step(channel, header=buffer[start:stop])
+        elif kind == METHOD:
+            self._method(channel, buffer, start, stop)
+        elif kind != HEARTBEAT:
+            raise ProtocolViolation(f"unknown frame type {kind}")
+
+    def _refuse_frame(self, buffer: bytes, at: int, size: int) -> None:
+        if buffer[at : at + 4] == b"AMQP":
+            raise ProtocolViolation("the peer speaks another protocol version")
+        raise ProtocolViolation(f"a frame of {size} bytes exceeds the agreed {self._payload_max}")
+
+    def _content_step(self, channel: int, *, header: bytes | None = None, body: bytes = b"") -> None:
+        slot = self._slots.get(channel)
+        if slot is None:
+            raise ProtocolViolation(f"content on channel {channel}, which is not open")
+        content = slot.content
+        done = content.body(body) if header is None else content.header(header)
+        if done is not None:
+            event = content.finish(channel)
+            if not slot.closing:
+                self._events.append(event)
+
+    def _method(self, channel: int, buffer: bytes, start: int, stop: int) -> None:
+        if stop - start < _INDEX.size:
+            raise ProtocolViolation("a method frame without a method")
+        (index,) = _INDEX.unpack_from(buffer, start)
+        start += 4
+        if channel == 0:
+            self._connection_method(index, buffer[start:stop])
+            return
+        slot = self._slots.get(channel)
+        if slot is None:
+            raise ProtocolViolation(f"a method on channel {channel}, which is not open")
+        decoder = _CONTENT.get(index)
+        if decoder is not None:
+            slot.content.begin(decoder(buffer, start, stop, self._names))
+            return
+        if not slot.content.idle:
+            raise ProtocolViolation("a method inside another method's content")
+        if index in (methods.ACK, methods.NACK):
+            if not slot.closing:
+                tag, bits = methods.decode_settlement(buffer, start, stop)
+                self._events.append(Confirmed(channel, tag, bits & 1 == 1, index == methods.ACK))
+        else:
+            self._channel_method(channel, slot, index, buffer[start:stop])
+
+    def _channel_method(self, channel: int, slot: _Slot, index: int, arguments: bytes) -> None:
+        if index == methods.CHANNEL_CLOSE:
+            reason = ChannelClose(*methods.decode_close(arguments))
+            self.outbox.put(methods.encode(commands.Channel.CloseOk(), channel))
+            if not slot.closing:
+                self._release(channel)
+                self._events.append(ChannelEnded(channel, reason))
+        elif slot.closing:
+            if index == methods.CHANNEL_CLOSE_OK:
+                self._release(channel)
+                self._events.append(Replied(channel, commands.Channel.CloseOk()))
+        elif index == methods.CANCEL:
+            tag, _ = methods.short_string(arguments, 0, len(arguments))
+            self._events.append(ConsumerCancelled(channel, tag))
+        else:
+            self._events.append(Replied(channel, methods.decode(index, arguments)))
+
+    def _connection_method(self, index: int, arguments: bytes) -> None:
+        if index == methods.CONNECTION_CLOSE:
+            self.outbox.put(methods.encode(commands.Connection.CloseOk(), 0))
+            self._ended = True
+            self._events.append(ConnectionEnded(ConnectionClose(*methods.decode_close(arguments))))
+        elif index == methods.CONNECTION_CLOSE_OK and self._closing:
+            self._ended = True
+            self._events.append(ConnectionEnded(None))
+        elif not self.handshake.finished:
+            answer = self.handshake.answer(methods.decode(index, arguments))
+            self._payload_max = self.handshake.tuning.frame_max - FRAME_OVERHEAD
+            if answer:
+                self.outbox.put(answer)
+            if self.handshake.finished:
+                self._events.append(Opened(self.handshake.tuning.heartbeat))
+        elif index == methods.CONNECTION_BLOCKED:
+            text, _ = methods.short_string(arguments, 0, len(arguments))
+            self._events.append(Blocked(text.decode("utf-8", "replace")))
+        elif index == methods.CONNECTION_UNBLOCKED:
+            self._events.append(Blocked(None))
+        else:
+            raise ProtocolViolation(f"method {index >> 16}/{index & 0xFFFF} on channel 0")
+
+    def take_number(self) -> int | None:
+        """Take a free number, never one whose close is not answered yet; None if channel_max are in use."""
+        if self._highest < self.handshake.tuning.channel_max:
+            self._highest += 1
+            number = self._highest
+        elif self._free:
+            number = self._free.popleft()
+        else:
+            return None
+        self._slots[number] = _Slot()
+        return number
+
+    def close_channel(self, number: int, text: str) -> None:
+        """Request the close; whatever comes before its answer is dropped, and the number kept."""
+        slot = self._slots.get(number)
+        if slot is not None and not slot.closing:
+            self.send(number, commands.Channel.Close(200, text, 0, 0))
+            slot.closing = True
+
+    def close(self, text: str) -> None:
+        """Request the connection's close."""
+        if not self._closing and not self._ended:
+            self._closing = True
+            self.send(0, commands.Connection.Close(200, text, 0, 0))
+
+    def send(self, channel: int, method: base.Frame) -> None:
+        """Accept a method for sending. Raises ValueError for what the wire cannot hold."""
+        self.outbox.put(methods.encode(method, channel))
+
+    def _release(self, number: int) -> None:
+        """Both sides know that the channel is closed: its number may be used again."""
+        del self._slots[number]
+        self._free.append(number)
