@@ -47,7 +47,7 @@ class NativeBroker:
                 nursery.start_soon(connection.run, early)
                 try:
                     yield connection
-                except BaseException as error:  # noqa: BLE001 - raised below, out of the group
+                except BaseException as error:  # noqa: BLE001, ASYNC103 - raised below, out of the group
                     failure = error
                 connection.abort()
         except BaseExceptionGroup as group:

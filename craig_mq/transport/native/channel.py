@@ -158,7 +158,7 @@ class NativeChannel(PublishingChannel):
 
         Cancelled: the close is on its way.
         """
-        with trio.move_on_after(self._link.rpc_timeout) as bound:
+        with trio.move_on_after(self._link.rpc_timeout) as bound:  # noqa: ASYNC912 - settle_acks has one
             try:
                 await self.settle_acks()
             except TransportError:
@@ -178,7 +178,7 @@ class NativeChannel(PublishingChannel):
             self._protocol.close_channel(self.number, text)
             self.end(LocalClose(aborted=False))
 
-    async def settle_acks(self) -> None:
+    async def settle_acks(self) -> None:  # noqa: ASYNC910 - a loop over at least one consumer
         """Make sure that the broker processed every ack, also on a quorum queue.
 
         A burst of acks followed by a close was lost there; cancel-ok, get-ok, or a few acks before

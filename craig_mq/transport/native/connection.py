@@ -101,7 +101,7 @@ class NativeConnection:
         self._scope.cancel(reason="the connection has ended")
         await trio.lowlevel.checkpoint()
 
-    async def _beat(self, interval: float) -> None:
+    async def _beat(self, interval: float) -> None:  # noqa: ASYNC910 - a connection that has ended beats no more
         """Send heartbeats and judge silence, apart from every handler.
 
         A loop that was itself held up (a handler that blocks) has not listened: it gets one more
