@@ -1,5 +1,45 @@
 """Public test kit: brokers to break, deliveries to build, faults to plan."""
 
-from craig_mq.transport.memory import MemoryBroker
+from craig_mq.transport.memory import (
+    Block,
+    CloseChannel,
+    CloseConnection,
+    Delay,
+    Drop,
+    Duplicate,
+    Fault,
+    FaultPlan,
+    Hang,
+    LateSuccess,
+    LoseConnection,
+    MemoryBroker,
+    Nack,
+    Occurrence,
+    Operation,
+    Policy,
+    Raise,
+    Reorder,
+    Return,
+)
 
-__all__ = ["MemoryBroker"]
+__all__ = [
+    "Block",
+    "CloseChannel",
+    "CloseConnection",
+    "Delay",
+    "Drop",
+    "Duplicate",
+    "Fault",
+    "FaultPlan",
+    "Hang",
+    "LateSuccess",
+    "LoseConnection",
+    "MemoryBroker",
+    "Nack",
+    "Occurrence",
+    "Operation",
+    "Policy",
+    "Raise",
+    "Reorder",
+    "Return",
+]

@@ -7,5 +7,43 @@ accepted, in the order of its connection, unless the broker does not read from t
 """
 
 from craig_mq.transport.memory.broker import MemoryBroker
+from craig_mq.transport.memory.fault_actions import (
+    Block,
+    CloseChannel,
+    CloseConnection,
+    Delay,
+    Drop,
+    Duplicate,
+    Hang,
+    LateSuccess,
+    LoseConnection,
+    Nack,
+    Operation,
+    Raise,
+    Reorder,
+    Return,
+)
+from craig_mq.transport.memory.faults import Fault, FaultPlan, Occurrence
+from craig_mq.transport.memory.limits import Policy
 
-__all__ = ["MemoryBroker"]
+__all__ = [
+    "Block",
+    "CloseChannel",
+    "CloseConnection",
+    "Delay",
+    "Drop",
+    "Duplicate",
+    "Fault",
+    "FaultPlan",
+    "Hang",
+    "LateSuccess",
+    "LoseConnection",
+    "MemoryBroker",
+    "Nack",
+    "Occurrence",
+    "Operation",
+    "Policy",
+    "Raise",
+    "Reorder",
+    "Return",
+]

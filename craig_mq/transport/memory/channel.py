@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from craig_mq.core.close import ChannelClose, CloseReason, LocalClose
+from craig_mq.core.close import CloseReason, LocalClose
 from craig_mq.core.delivery import Delivery, Publication
-from craig_mq.core.outcome import Confirmation, Unconfirmed
+from craig_mq.core.outcome import Confirmation
 from craig_mq.core.topology import BindingSpec, ExchangeSpec, QueueSpec, QueueState
-from craig_mq.transport.errors import ClosedError, OperationTimedOut
+from craig_mq.transport.errors import ClosedError, OperationTimedOut, TransportError
 from craig_mq.transport.memory.consumer import MemoryConsumer
+from craig_mq.transport.memory.fault_actions import Operation
+from craig_mq.transport.memory.publisher import Publisher
 from craig_mq.transport.memory.refusals import Refused
 from craig_mq.transport.memory.reply import Reply
 from craig_mq.transport.memory.served_channel import ServedChannel
@@ -33,13 +36,27 @@ class MemoryChannel:
     def __init__(self, connection: MemoryConnection, *, confirms: bool) -> None:
         """Not yet open: ``connection`` gives it its served half."""
         self._connection = connection
-        self._confirms = confirms
         self._closed: CloseReason | None = None
         self._ended = trio.Event()
         self._consumers: dict[str, MemoryConsumer] = {}
-        self._requests: dict[Callable[[ClosedError], None], None] = {}
-        self._confirmations: dict[Reply[Confirmation], None] = {}
-        self.served: ServedChannel
+        self._requests: dict[Callable[[TransportError], None], None] = {}
+        self._publisher = Publisher(connection, self) if confirms else None
+        self._served: ServedChannel | None = None
+
+    @property
+    def served(self) -> ServedChannel:
+        """The broker's half; there is one once open-ok has come."""
+        assert self._served is not None  # noqa: S101 - nothing is asked of a channel before
+        return self._served
+
+    def opened(self, served: ServedChannel) -> None:
+        """Learn of the broker's half."""
+        self._served = served
+
+    def close_at_broker(self, reason: CloseReason) -> None:
+        """Let the broker close its half, if it ever opened one."""
+        if self._served is not None:
+            self._served.end(reason)
 
     @property
     def closed(self) -> CloseReason | None:
@@ -54,44 +71,54 @@ class MemoryChannel:
 
     async def declare_exchange(self, exchange: ExchangeSpec, *, passive: bool = False) -> None:
         """Declare an exchange, or look."""
-        await self._request(lambda served: served.node.declare_exchange(exchange, passive=passive))
+        await self.request(
+            Operation.DECLARE,
+            exchange.name,
+            lambda served: served.topology.declare_exchange(exchange, passive=passive),
+        )
 
     async def declare_queue(self, queue: QueueSpec, *, passive: bool = False) -> QueueState:
         """Declare a queue, or look."""
-        return await self._request(
-            lambda served: served.node.declare_queue(queue, served.connection, passive=passive)
+        return await self.request(
+            Operation.DECLARE,
+            queue.name,
+            lambda served: served.topology.declare_queue(queue, passive=passive),
         )
 
     async def delete_queue(self, queue: str) -> int:
         """Delete a queue."""
-        return await self._request(lambda served: served.node.delete_queue(queue, served.connection))
+        return await self.request(
+            Operation.DECLARE, queue, lambda served: served.topology.delete_queue(queue)
+        )
 
     async def purge_queue(self, queue: str) -> int:
         """Remove every ready message."""
-        return await self._request(lambda served: served.purge(queue))
+        return await self.request(Operation.DECLARE, queue, lambda served: served.topology.purge_queue(queue))
 
     async def bind_queue(self, binding: BindingSpec) -> None:
         """Bind a queue to an exchange."""
-        await self._request(lambda served: served.node.bind(binding, served.connection))
+        await self.request(Operation.BIND, binding.queue, lambda served: served.topology.bind(binding))
 
     async def unbind_queue(self, binding: BindingSpec) -> None:
         """Remove a binding."""
-        await self._request(lambda served: served.node.unbind(binding, served.connection))
+        await self.request(Operation.BIND, binding.queue, lambda served: served.topology.unbind(binding))
 
     async def consume(self, queue: str, *, prefetch: int, exclusive: bool = False) -> MemoryConsumer:
         """Start a consumer. Cancelled: the consumer is cancelled and what it was given requeued."""
         if not 1 <= prefetch <= _MAX_PREFETCH:
             raise ValueError(f"prefetch must be 1 .. {_MAX_PREFETCH}, not {prefetch}")
-        consumer = MemoryConsumer(self, f"ctag-{next(_consumer_numbers)}")
+        consumer = MemoryConsumer(self, f"ctag-{next(_consumer_numbers)}", queue)
         self._consumers[consumer.tag] = consumer
+
+        def start(served: ServedChannel) -> None:
+            served.consume(queue, consumer.tag, consumer, prefetch=prefetch, exclusive=exclusive)
+
         try:
-            await self._request(
-                lambda served: served.consume(
-                    queue, consumer.tag, consumer, prefetch=prefetch, exclusive=exclusive
-                )
-            )
+            await self.request(Operation.CONSUME, queue, start)
         except BaseException:
-            self._abandon(consumer)
+            # No consumer may outlive a consume that did not return (field failure CCAN-03).
+            del self._consumers[consumer.tag]
+            self._tell(lambda served: served.abandon(consumer.tag))
             raise
         return consumer
 
@@ -105,61 +132,68 @@ class MemoryChannel:
                 taken.append(delivery)
             return delivery
 
+        def give_back(served: ServedChannel) -> None:
+            for delivery in taken:
+                served.ledger.nack(delivery.delivery_tag, requeue=True, multiple=False)
+
         try:
-            return await self._request(take)
+            return await self.request(Operation.GET, queue, take)
         except BaseException:
-            if taken and self._closed is None:
-                self.nack_nowait(taken[0].delivery_tag, requeue=True)
+            self._tell(give_back)
             raise
 
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish mandatory and wait for the confirm; see the protocol for cancellation."""
-        if not self._confirms:
+        if self._publisher is None:
             raise ValueError("publish needs a channel opened with confirms=True")
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._closed is not None:
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return Unconfirmed(describe(self._closed), sent=False)
-        reply: Reply[Confirmation] = Reply()
-        self._confirmations[reply] = None
-        self.served.connection.submit(lambda: self._publish(publication, reply))
-        try:
-            outcome = await reply.wait()
-        finally:
-            self._confirmations.pop(reply, None)
-        # A channel that ended before its confirm was read never saw it (rabbitmq-facts, 8).
-        ended = self.closed
-        return outcome if ended is None else Unconfirmed(describe(ended))
+        return await self._publisher.publish(publication)
 
     def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
         """Accept an ack for writing."""
-        self._settle(lambda served: served.ack(delivery_tag, multiple=multiple))
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        connection = self._connection
+        if connection.undisturbed:
+            try:
+                self.served.ledger.ack(delivery_tag, multiple=multiple)
+            except Refused as refusal:
+                self.served.refuse(refusal)
+        else:
+            self._settle(
+                Operation.ACK, delivery_tag, lambda served: served.ledger.ack(delivery_tag, multiple=multiple)
+            )
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """Accept a nack for writing."""
-        self._settle(lambda served: served.nack(delivery_tag, requeue=requeue, multiple=multiple))
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        self._settle(
+            Operation.NACK,
+            delivery_tag,
+            lambda served: served.ledger.nack(delivery_tag, requeue=requeue, multiple=multiple),
+        )
 
     async def flush(self) -> None:
-        """Return once everything accepted was handed over, which in memory it is."""
-        await trio.lowlevel.checkpoint()
-        self._require_open()
+        """Return once everything accepted was handed over."""
+        await self._connection.flush(self)
 
     async def aclose(self) -> None:
         """Close the channel; its unacked deliveries are requeued."""
-        if self._closed is None:
-            try:
-                await self._request(lambda served: served.end(LocalClose(aborted=False)))
-            except (ClosedError, OperationTimedOut):
-                self._connection.abort_unless_closed()
-            finally:
-                self.ended(LocalClose(aborted=False))
-        else:
+        if self._closed is not None:
             await trio.lowlevel.checkpoint()
-
-    async def cancel_consumer(self, tag: str) -> None:
-        """Carry out a basic.cancel for the consumer of this tag."""
-        await self._request(lambda served: served.cancel(tag))
-        self._consumers.pop(tag, None)
+            return
+        reason = LocalClose(aborted=False)
+        try:
+            await self.request(
+                Operation.CLOSE, self._connection.options.name, lambda served: served.end(reason)
+            )
+        except OperationTimedOut:
+            self._connection.abort()
+        except TransportError:
+            pass  # it ended by itself meanwhile, which is what was wanted
+        finally:
+            self._tell(lambda served: served.end(reason))
+            self.ended(reason)
 
     def ended(self, reason: CloseReason) -> None:
         """Fail everything pending; called by the broker, by the connection, or on its own close."""
@@ -167,59 +201,55 @@ class MemoryChannel:
             return
         self._closed = reason
         self._ended.set()
+        self._connection.forget(self)
         for consumer in self._consumers.values():
             consumer.ended(reason)
         for fail in tuple(self._requests):
             fail(ClosedError(reason))
-        for reply in tuple(self._confirmations):
-            reply.set(Unconfirmed(describe(reason)))
+        if self._publisher is not None:
+            self._publisher.ended(reason)
 
-    async def _request(self, operation: Callable[[ServedChannel], T]) -> T:
+    def forget(self, consumer: MemoryConsumer) -> None:
+        """Drop a consumer that was cancelled."""
+        self._consumers.pop(consumer.tag, None)
+
+    async def request(self, operation: Operation, name: str, work: Callable[[ServedChannel], T]) -> T:
         """Ask the broker and wait, bounded by ``rpc_timeout``, for its answer."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        self._require_open()
+        if self._closed is not None:
+            raise ClosedError(self._closed)
         reply: Reply[T] = Reply()
         self._requests[reply.fail] = None
-        self.served.connection.submit(lambda: self._carry_out(operation, reply))
         try:
+            self._connection.issue(operation, name, self, partial(self.carry_out, work, reply), reply.fail)
             with trio.fail_after(self._connection.options.rpc_timeout):
                 return await reply.wait()
         except trio.TooSlowError:
-            raise OperationTimedOut("no answer from the broker in time") from None
+            raise OperationTimedOut(f"no answer to {operation.value} in time") from None
         finally:
             self._requests.pop(reply.fail, None)
 
-    def _carry_out(self, operation: Callable[[ServedChannel], T], reply: Reply[T]) -> None:
-        if not self.served.open:
+    def carry_out(self, work: Callable[[ServedChannel], T], reply: Reply[T]) -> None:
+        """Let the broker do something and answer, unless the channel is already gone there."""
+        served = self.served
+        if not served.open:
             return
         try:
-            answer = operation(self.served)
+            answer = work(served)
         except Refused as refusal:
-            self.served.end(refusal.reason)
+            served.refuse(refusal)
         else:
-            self.served.connection.tell(lambda: reply.set(answer))
+            served.connection.tell(lambda: reply.set(answer))
 
-    def _publish(self, publication: Publication, reply: Reply[Confirmation]) -> None:
-        self._carry_out(lambda served: served.publish(publication), reply)
+    def _settle(self, operation: Operation, delivery_tag: int, work: Callable[[ServedChannel], None]) -> None:
+        failures: list[TransportError] = []
+        command = partial(self.carry_out, work, Reply[None]())
+        name = self.served.ledger.queue_of(delivery_tag)
+        self._connection.issue(operation, name, self, command, failures.append)
+        if failures:
+            raise failures[0]
 
-    def _settle(self, operation: Callable[[ServedChannel], None]) -> None:
-        self._require_open()
-        nobody: Reply[None] = Reply()
-        self.served.connection.submit(lambda: self._carry_out(operation, nobody))
-
-    def _abandon(self, consumer: MemoryConsumer) -> None:
-        """Leave no consumer behind a cancelled consume (field failure CCAN-03)."""
-        self._consumers.pop(consumer.tag, None)
+    def _tell(self, work: Callable[[ServedChannel], None]) -> None:
+        """Clean up at the broker, behind whatever is still on its way there."""
         if self._closed is None:
-            self._settle(lambda served: served.abandon(consumer.tag))
-
-    def _require_open(self) -> None:
-        if self._closed is not None:
-            raise ClosedError(self._closed)
-
-
-def describe(reason: CloseReason) -> str:
-    """Say a close reason in the broker's own words."""
-    if isinstance(reason, LocalClose):
-        return "aborted" if reason.aborted else "closed by this side"
-    return reason.text if isinstance(reason, ChannelClose) else str(reason)
+            self.served.connection.inward.push(partial(self.carry_out, work, Reply[None]()))

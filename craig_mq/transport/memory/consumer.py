@@ -10,6 +10,7 @@ import trio
 from craig_mq.core.close import CloseReason, LocalClose
 from craig_mq.core.delivery import Delivery
 from craig_mq.transport.errors import ClosedError
+from craig_mq.transport.memory.fault_actions import Operation
 
 if TYPE_CHECKING:
     from craig_mq.transport.memory.channel import MemoryChannel
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 class MemoryConsumer:
     """Implements ``transport.broker.Consumer``."""
 
-    def __init__(self, channel: MemoryChannel, tag: str) -> None:
+    def __init__(self, channel: MemoryChannel, tag: str, queue: str) -> None:
         """Start with nothing buffered."""
+        self.queue = queue
         self._channel = channel
         self._tag = tag
         self._buffer: deque[Delivery] = deque()
@@ -55,7 +57,8 @@ class MemoryConsumer:
         if self._closed is not None:
             await trio.lowlevel.checkpoint()
             raise ClosedError(self._closed)
-        await self._channel.cancel_consumer(self._tag)
+        await self._channel.request(Operation.CANCEL, self.queue, lambda served: served.cancel(self._tag))
+        self._channel.forget(self)
         self.ended(LocalClose(aborted=False))
         left = list(self._buffer)
         self._buffer.clear()

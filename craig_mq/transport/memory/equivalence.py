@@ -40,8 +40,11 @@ def check_exchange(existing: Exchange, wanted: ExchangeSpec, vhost: str) -> None
     _check_arguments(wanted.arguments, existing.arguments, ("alternate-exchange",), where, EXCHANGE_DECLARE)
 
 
-def check_queue(existing: QueueSpec, wanted: QueueSpec, vhost: str) -> None:
-    """Refuse with 406 unless the declare is equivalent to what exists (rabbitmq-facts, 3)."""
+def check_queue(existing: QueueSpec, wanted: QueueSpec, vhost: str, default_type: str) -> None:
+    """Refuse with 406 unless the declare is equivalent to what exists.
+
+    A declare that names no type means the vhost's default one (rabbitmq-facts, 3).
+    """
     where = f"for queue '{wanted.name}' in vhost '{vhost}'"
     _check_flags(
         {
@@ -52,17 +55,12 @@ def check_queue(existing: QueueSpec, wanted: QueueSpec, vhost: str) -> None:
         QUEUE_DECLARE,
     )
     _check_arguments(
-        _with_type(wanted.arguments),
-        _with_type(existing.arguments),
+        {"x-queue-type": default_type, **wanted.arguments},
+        existing.arguments,
         _COMPARED_QUEUE_ARGUMENTS,
         where,
         QUEUE_DECLARE,
     )
-
-
-def _with_type(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Name the type that an argument-less declare means: both declare the same queue (fact 3)."""
-    return {"x-queue-type": "classic", **arguments}
 
 
 def _check_flags(pairs: Mapping[str, tuple[object, object]], where: str, method: Method) -> None:

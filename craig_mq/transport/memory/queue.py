@@ -1,66 +1,59 @@
-"""Queues of the model: order, prefetch and requeueing."""
+"""Queues of the model: order, prefetch, requeueing, expiry and limits."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import trio
 
 from craig_mq.core.topology import QueueSpec
+from craig_mq.transport.memory.limits import QueueLimits
 from craig_mq.transport.memory.message import Message
+from craig_mq.transport.memory.served_consumer import ServedConsumer
 
-_position = attrgetter("position")
+if TYPE_CHECKING:
+    from craig_mq.transport.memory.vhost import Vhost
 
+_rank = attrgetter("rank")
 
-class ServedConsumer:
-    """The broker's view of one consumer: its credit and where its deliveries go."""
-
-    __slots__ = ("cancelled", "exclusive", "live", "prefetch", "queue", "send", "tag", "unacked")
-
-    def __init__(
-        self,
-        tag: str,
-        queue: MessageQueue,
-        *,
-        prefetch: int,
-        exclusive: bool,
-        send: Callable[[ServedConsumer, Message], None],
-        cancelled: Callable[[ServedConsumer], None],
-    ) -> None:
-        """``send`` hands a message over; ``cancelled`` tells that the broker itself ended the consumer."""
-        self.tag = tag
-        self.queue = queue
-        self.prefetch = prefetch
-        self.exclusive = exclusive
-        self.send = send
-        self.cancelled = cancelled
-        self.unacked = 0
-        self.live = True
+# How many of its last acks a queue can be made to forget by a crash (rabbitmq-facts, 13).
+UNSYNCED_ACKS = 256
 
 
 class MessageQueue:
     """One queue. ``ready`` is in delivery order; ``unacked`` counts what consumers and gets hold."""
 
-    def __init__(self, spec: QueueSpec, owner: object | None) -> None:
+    def __init__(self, spec: QueueSpec, owner: object | None, vhost: Vhost, limits: QueueLimits) -> None:
         """``owner`` is the connection of an exclusive queue."""
         self.spec = spec
         self.name = spec.name
         self.owner = owner
+        self.limits = limits
         self.ready: deque[Message] = deque()
         self.unacked = 0
         self.consumers: dict[ServedConsumer, None] = {}
+        self.acked: deque[Message] = deque(maxlen=UNSYNCED_ACKS)
+        self._vhost = vhost
         self._idle: deque[ServedConsumer] = deque()
         self._next_position = 0
+        self._may_expire = False
 
-    def enqueue(self, message: Message) -> None:
-        """Append a message and hand out what can be."""
-        self._next_position = message.position = self._next_position + 1
-        self.ready.append(message)
+    def enqueue(self, message: Message) -> bool:
+        """Take a message in and hand out what can be; False where ``reject-publish`` refuses it."""
+        limits = self.limits
+        if limits.bounded or limits.quorum or message.properties.expiration is not None:
+            return self._enqueue_with_limits(message)
+        self._append(message)
         if self._idle:
             self.dispatch()
+        return True
 
     def take(self) -> Message | None:
         """Take the head for a basic.get; it counts as unacked from here on."""
+        self.expire()
         if not self.ready:
             return None
         self.unacked += 1
@@ -70,6 +63,10 @@ class MessageQueue:
         """Hand ready messages to consumers with credit, in turn."""
         ready, idle = self.ready, self._idle
         while ready and idle:
+            if self._may_expire:
+                self.expire()
+                if not ready:
+                    return
             consumer = idle.popleft()
             consumer.unacked += 1
             self.unacked += 1
@@ -78,22 +75,33 @@ class MessageQueue:
             consumer.send(consumer, ready.popleft())
 
     def release(self, consumer: ServedConsumer | None) -> None:
-        """Count one delivery of ``consumer`` (None: of a get) as settled and use the credit it frees."""
+        """Count one delivery of ``consumer`` (None: of a get) as settled and give back its credit."""
         self.unacked -= 1
         if consumer is not None:
             consumer.unacked -= 1
             if consumer.live and consumer.unacked == consumer.prefetch - 1:
                 self._idle.append(consumer)
 
-    def requeue(self, messages: Iterable[Message]) -> None:
-        """Put messages back to their original positions (rabbitmq-facts, 15)."""
-        for message in sorted(messages, key=_position, reverse=True):
-            message.redelivered = True
-            self._insert(message)
+    def requeue(self, messages: Iterable[Message], *, counts: bool) -> None:
+        """Put messages back where this kind of queue puts them (rabbitmq-facts, 2 and 15).
 
-    def purge(self) -> int:
+        ``counts``: whether this way back counts towards a delivery limit.
+        """
+        keeps_position = self.limits.keeps_position
+        for message in sorted(messages, key=_rank, reverse=keeps_position):
+            message.redelivered = True
+            if self.limits.quorum and self._over_delivery_limit(message, counts=counts):
+                self._vhost.dead_letter(self, message, "delivery_limit")
+            elif keeps_position:
+                self._insert(message)
+            else:
+                self._append(message)
+
+    def purge(self, why: str) -> int:
         """Remove every ready message."""
         count = len(self.ready)
+        for message in self.ready:
+            self._vhost.node.note_dropped(message, self.name, why)
         self.ready.clear()
         return count
 
@@ -110,13 +118,85 @@ class MessageQueue:
         if consumer in self._idle:
             self._idle.remove(consumer)
 
+    def expire(self) -> None:
+        """Dead-letter what expired at the head; what is behind an unexpired head waits its turn."""
+        ready = self.ready
+        while self._may_expire and ready:
+            due = ready[0].expires_at
+            if due is None or due > trio.current_time():
+                return
+            self._vhost.dead_letter(self, ready.popleft(), "expired")
+
+    def _enqueue_with_limits(self, message: Message) -> bool:
+        limits = self.limits
+        over = self._would_overflow(message)
+        if over and limits.overflow == "reject-publish":
+            return False
+        if over and limits.overflow == "reject-publish-dlx" and not limits.quorum:
+            self._vhost.dead_letter(self, message, "maxlen")
+            return False
+        self._set_expiry(message)
+        if limits.quorum and self._vhost.node.profile.quorum_priorities:
+            self._insert(self._ranked(message, -(message.properties.priority or 0)))
+        else:
+            self._append(message)
+        self.dispatch()
+        self.expire()
+        while self.ready and self._overfull():
+            self._vhost.dead_letter(self, self.ready.popleft(), "maxlen")
+        return True
+
+    def _would_overflow(self, message: Message) -> bool:
+        limits = self.limits
+        # A quorum queue checks before it counts the newcomer: one over the limit (rabbitmq-facts, 9).
+        count = len(self.ready) + (0 if limits.quorum else 1)
+        too_many = limits.max_length is not None and count > limits.max_length
+        too_big = (
+            limits.max_length_bytes is not None
+            and self._bytes() + len(message.body) > limits.max_length_bytes
+        )
+        return too_many or too_big
+
+    def _overfull(self) -> bool:
+        limits = self.limits
+        if limits.overflow == "reject-publish":
+            return False
+        too_many = limits.max_length is not None and len(self.ready) > limits.max_length
+        return too_many or (limits.max_length_bytes is not None and self._bytes() > limits.max_length_bytes)
+
+    def _bytes(self) -> int:
+        return sum(len(message.body) for message in self.ready)
+
+    def _set_expiry(self, message: Message) -> None:
+        own = message.properties.expiration
+        lifetimes = [self.limits.message_ttl, None if own is None else int(own) / 1000]
+        known = [lifetime for lifetime in lifetimes if lifetime is not None]
+        if known:
+            self._may_expire = True
+            message.expires_at = self._vhost.node.timers.after(min(known), self.expire).due
+
+    def _over_delivery_limit(self, message: Message, *, counts: bool) -> bool:
+        message.delivery_count += counts
+        limit = self.limits.delivery_limit
+        return limit is not None and message.delivery_count > limit
+
+    def _ranked(self, message: Message, priority: int) -> Message:
+        self._next_position += 1
+        message.rank = (priority, self._next_position)
+        return message
+
+    def _append(self, message: Message) -> None:
+        self._next_position += 1
+        message.rank = (message.rank[0], self._next_position)
+        self.ready.append(message)
+
     def _insert(self, message: Message) -> None:
         ready = self.ready
-        if not ready or message.position < ready[0].position:
+        if not ready or message.rank < ready[0].rank:
             ready.appendleft(message)
             return
         for index, other in enumerate(ready):
-            if message.position < other.position:
+            if message.rank < other.rank:
                 ready.insert(index, message)
                 return
         ready.append(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from craig_mq.core.close import ChannelClose
+from craig_mq.core.close import ChannelClose, ConnectionClose
 
 EXCHANGE_DECLARE: Final = (40, 10)
 QUEUE_DECLARE: Final = (50, 10)
@@ -22,10 +22,10 @@ BASIC_NACK: Final = (60, 120)
 Method = tuple[int, int]
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is the broker's answer, not a failure of the model
-    """Raised inside the model where RabbitMQ would close the channel; never reaches a caller."""
+class Refused(Exception):
+    """Raised in the model where RabbitMQ closes the channel or connection; never reaches a caller."""
 
-    def __init__(self, reason: ChannelClose) -> None:
+    def __init__(self, reason: ChannelClose | ConnectionClose) -> None:
         """Carry the close that the channel will end with."""
         super().__init__(reason.text)
         self.reason = reason
@@ -59,3 +59,34 @@ def resource_locked(queue: str, vhost: str, method: Method) -> Refused:
 def unknown_delivery_tag(tag: int, method: Method) -> Refused:
     """A settlement of something that is not outstanding on its channel (rabbitmq-facts, 16)."""
     return precondition_failed(f"unknown delivery tag {tag}", method)
+
+
+def delivery_timed_out(channel: int, timeout_s: float) -> ChannelClose:
+    """Word the end of a channel that held a delivery for longer than consumer_timeout (fact 1)."""
+    text = (
+        f"PRECONDITION_FAILED - delivery acknowledgement on channel {channel} timed out. Timeout value used: "
+        f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to "
+        "learn more"
+    )
+    return ChannelClose(406, text)
+
+
+def consumer_tag_reused(tag: str) -> Refused:
+    """A duplicate consumer tag is an error of the connection (rabbitmq-facts, 16)."""
+    return Refused(
+        ConnectionClose(530, f"NOT_ALLOWED - attempt to reuse consumer tag '{tag}'", *BASIC_CONSUME)
+    )
+
+
+def frame_too_large(size: int, frame_max: int) -> Refused:
+    """Headers beyond one frame are an error of the connection (rabbitmq-facts, 8 and 17)."""
+    return Refused(
+        ConnectionClose(
+            501, f"FRAME_ERROR - type 2, frame too large: {{frame_too_large,{size},{frame_max - 8}}}"
+        )
+    )
+
+
+def deprecated_feature(text: str, method: Method) -> Refused:
+    """4.3 refuses what earlier versions only advised against (rabbitmq-facts, 18)."""
+    return Refused(ConnectionClose(541, f"INTERNAL_ERROR - {text}", *method))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from craig_mq.core.close import CloseReason, LocalClose
+from craig_mq.core.close import CloseReason, ConnectionLoss, LocalClose
 from craig_mq.transport.memory.served_channel import ChannelClient, ServedChannel
+from craig_mq.transport.memory.stream import Stream
+from craig_mq.transport.memory.timers import Timer
+from craig_mq.transport.memory.trace import ConnectionEnded, ConnectionOpened
 
 if TYPE_CHECKING:
     from craig_mq.transport.memory.node import Node
@@ -19,26 +21,36 @@ class ConnectionClient(Protocol):
     def ended(self, reason: CloseReason) -> None:
         """The connection is over."""
 
+    def block(self, reason: str | None) -> None:
+        """The broker stopped reading (a reason), or reads again (None)."""
+
+    def stop_writing(self, seconds: float) -> None:
+        """The client's socket takes no more for so long."""
+
 
 class ServedConnection:
     """One connection as the broker keeps it.
 
-    ``read`` says whether commands are carried out as they are accepted; while it is False they wait
-    in order. ``heard`` says the same of what the broker tells the client.
+    ``inward`` carries what the client asks, ``outward`` what the broker tells it. While ``inward`` is
+    stopped nothing is read: no publish, no settlement, not even a close.
     """
 
-    def __init__(self, node: Node, name: str, client: ConnectionClient) -> None:
+    def __init__(self, node: Node, name: str, client: ConnectionClient, *, heartbeat: int) -> None:
         """Register with the node."""
         self.node = node
         self.name = name
+        self.number = node.next_connection()
         self.channels: dict[int, ServedChannel] = {}
-        self.read = True
-        self.heard = True
+        self.inward = Stream(node.timers)
+        self.outward = Stream(node.timers)
         self.open = True
         self._client = client
-        self._commands: deque[Callable[[], None]] = deque()
-        self._news: deque[Callable[[], None]] = deque()
+        self._heartbeat = heartbeat
+        self._blocks: dict[object, None] = {}
+        self._silence: Timer | None = None
         node.connections[self] = None
+        if node.trace is not None:
+            node.trace.append(ConnectionOpened(node.now(), self.number, name))
 
     def open_channel(self, client: ChannelClient) -> ServedChannel:
         """Open a channel under the lowest free number."""
@@ -48,40 +60,94 @@ class ServedConnection:
         channel = self.channels[number] = ServedChannel(self, number, client)
         return channel
 
-    def submit(self, command: Callable[[], None]) -> None:
-        """Carry a command out now, or when the broker reads again."""
-        if self.read and not self._commands:
-            command()
-        else:
-            self._commands.append(command)
-
     def tell(self, news: Callable[[], None]) -> None:
-        """Tell the client now, or when it can be reached again."""
-        if self.heard and not self._news:
-            news()
-        else:
-            self._news.append(news)
+        """Tell the client, in order."""
+        self.outward.push(news)
 
-    def resume(self) -> None:
-        """Read again: carry out what waited, in order."""
-        self.read = True
-        while self.read and self._commands:
-            self._commands.popleft()()
+    def publish_seen(self) -> None:
+        """A publish comes in: during an alarm it is what blocks the connection (rabbitmq-facts, 7)."""
+        if self.node.alarms and self.open:
+            self.block("alarm", f"low on {' & '.join(self.node.alarms)}")
 
-    def reset(self) -> None:
-        """The client reset the transport: what waited unread is discarded with it (rabbitmq-facts, 7)."""
-        self._commands.clear()
-        self.end(LocalClose(aborted=True))
+    def block(self, cause: object, reason: str) -> None:
+        """Say ``connection.blocked`` and read nothing more."""
+        if not self._blocks:
+            self.tell(lambda: self._client.block(reason))
+        self._blocks[cause] = None
+        self.inward.stop(cause)
+
+    def unblock(self, cause: object) -> None:
+        """Say ``connection.unblocked`` when no cause is left, then carry out what waited."""
+        if cause in self._blocks:
+            del self._blocks[cause]
+            if not self._blocks:
+                self.tell(lambda: self._client.block(None))
+            self.inward.start(cause)
+
+    def block_for(self, seconds: float, reason: str) -> None:
+        """Block for so long."""
+        cause = object()
+        self.block(cause, reason)
+        self.node.timers.after(seconds, lambda: self.unblock(cause))
+
+    def stop_writing(self, seconds: float) -> None:
+        """Let the client's socket take no more for so long."""
+        self._client.stop_writing(seconds)
+
+    def freeze(self) -> None:
+        """Let nothing through either way; after two missed heartbeats both ends give up (fact 17)."""
+        self.inward.stop("frozen")
+        self.outward.stop("frozen")
+        if self._heartbeat and self._silence is None:
+            self._silence = self.node.timers.after(2 * self._heartbeat, self._heartbeats_missed)
+
+    def thaw(self) -> None:
+        """Let everything through again, what waited first."""
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+        self.inward.start("frozen")
+        self.outward.start("frozen")
+
+    def hang_up(self, *, discard: bool) -> None:
+        """The client went away: with a reset (``discard``) what waited unread is lost, with a FIN it is not.
+
+        Either is noticed only once the broker reads again: until then the connection stays listed.
+        """
+        if discard:
+            self.inward.clear()
+        self.inward.push(lambda: self.end(LocalClose(aborted=discard)))
+
+    def client_died(self) -> None:
+        """The client's process ended and its kernel closed the socket with a FIN."""
+        self._client.ended(ConnectionLoss("the process ended"))
+        self.hang_up(discard=False)
 
     def end(self, reason: CloseReason) -> None:
         """Forget the connection: channels close, exclusive queues go, the client is told."""
         if not self.open:
             return
         self.open = False
-        self._commands.clear()
+        self.inward.clear()
+        if self._silence is not None:
+            self._silence.cancel()
         self.node.connections.pop(self, None)
-        for channel in tuple(self.channels.values()):
+        channels = tuple(self.channels.values())
+        for channel in channels:
+            channel.drop_consumers()
+        for channel in channels:
             channel.end(reason)
-        for queue in [queue for queue in self.node.queues.values() if queue.owner is self]:
-            self.node.delete_queue(queue.name, None)
+        self._delete_own_queues()
         self.tell(lambda: self._client.ended(reason))
+        if self.node.trace is not None:
+            self.node.trace.append(ConnectionEnded(self.node.now(), self.number, self.name, reason))
+
+    def _delete_own_queues(self) -> None:
+        vhost = self.node.vhost
+        for queue in [queue for queue in vhost.queues.values() if queue.owner is self]:
+            vhost.delete_queue(queue.name, None)
+
+    def _heartbeats_missed(self) -> None:
+        loss = ConnectionLoss("missed heartbeats")
+        self._client.ended(loss)
+        self.end(loss)
