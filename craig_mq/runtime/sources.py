@@ -11,7 +11,6 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import attrs
 
@@ -19,11 +18,6 @@ _UUID7_VERSION = 0x7 << 76
 _UUID7_VARIANT = 0b10 << 62
 _RANDOM_A_MASK = 0xFFF << 64
 _RANDOM_B_MASK = (1 << 62) - 1
-
-
-def utc_now() -> datetime:
-    """Return the wall clock, aware, in UTC."""
-    return datetime.now(UTC)
 
 
 def uuid7_of(unix_ms: int, randomness: bytes) -> uuid.UUID:
@@ -45,9 +39,9 @@ def system_uuid7() -> uuid.UUID:
 
 @attrs.define(frozen=True, slots=True)
 class Sources:
-    """The injectable sources: wall clock (aware UTC), fresh UUIDv7s, and jitter uniform in [0, 1)."""
+    """The injectable sources: wall clock (seconds since the Unix epoch), fresh UUIDv7s, and jitter uniform in [0, 1)."""
 
-    now: Callable[[], datetime] = utc_now
+    now: Callable[[], float] = time.time
     uuid7: Callable[[], uuid.UUID] = system_uuid7
     jitter: Callable[[], float] = random.random
 

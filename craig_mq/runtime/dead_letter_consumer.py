@@ -1,0 +1,147 @@
+"""The main arm's work: consume the dead-letter queue, with workers, retries and an orderly end (ADR-059)."""
+
+from __future__ import annotations
+
+import trio
+
+from craig_mq.core.machine import SLEPT
+from craig_mq.core.outcome import AckWritten, SettlementOutcome
+from craig_mq.observe.events import HandlersStuck
+from craig_mq.runtime.in_flight import InFlight
+from craig_mq.runtime.intake import Intake
+from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.perform import Performer
+from craig_mq.runtime.worker import Worker
+from craig_mq.transport.errors import TransportError
+
+HANDLER_GRACE_S = 2.0
+"""How long a cancelled handler may take to end before it is reported stuck (decisions, 17)."""
+
+
+class DeadLetterConsumer:
+    """Consumes for one live session until its end is noted."""
+
+    def __init__(self, live: LiveSession) -> None:
+        self._live = live
+        self._options = live.plan.options
+        self._intake: Intake[InFlight] = Intake()
+        self._performer = Performer(live)
+        timeout = self._options.handler_timeout.total_seconds()
+        self._workers = [
+            Worker(self, self._intake, self._performer, timeout) for _ in range(self._options.concurrency)
+        ]
+        self._working = len(self._workers)
+        self._workers_ended = trio.Event()
+        self._tasks: trio.Nursery | None = None
+
+    @property
+    def ending(self) -> bool:
+        """Whether no further handler may be invoked (S43)."""
+        return self._live.ending.noted
+
+    async def run(self) -> None:
+        """Consume until the session's end is noted, then see the work in hand to its end.
+
+        Raises TransportError where consuming is refused. Cancelled: handlers and publishes are
+        cancelled with it; what was accepted for settlement is written by the session.
+        """
+        await self._consume()
+        self._live.report_up()
+        async with trio.open_nursery() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._live.watch_channel)
+            tasks.start_soon(self._drain_on_shutdown)
+            tasks.start_soon(self._follow_blockage)
+            for worker in self._workers:
+                tasks.start_soon(worker.run, self._worker_ended)
+            await self._live.ending.wait()
+            await self._wind_down()
+            tasks.cancel_scope.cancel(reason="the session is over")
+
+    def leave(self) -> None:
+        """Account for what stays unsettled."""
+        self._performer.leave()
+
+    def retry_later(self, flight: InFlight, seconds: float) -> None:
+        """Let a retry sleep in a task of its own, so that its worker is free (decisions, 3)."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._sleep, flight, seconds)
+
+    def receive_failed(self, error: TransportError) -> None:
+        """End the session: its consumer has ended."""
+        self._live.failed(error)
+
+    async def _consume(self) -> None:
+        consumer = await self._live.channel.consume(self._live.plan.queue, prefetch=self._options.prefetch)
+        self._intake.attach(consumer)
+
+    def _worker_ended(self) -> None:
+        self._working -= 1
+        if self._working == 0:
+            self._workers_ended.set()
+
+    async def _sleep(self, flight: InFlight, seconds: float) -> None:
+        """Wait for a retry, racing shutdown; on shutdown the delivery stays unacked (ADR-059 §retry)."""
+        with trio.move_on_after(seconds):
+            await self._live.shutdown.wait()
+        if self._live.shutdown.requested or self.ending:
+            self._performer.interrupt(flight, "shutdown came before the retry")
+        else:
+            flight.effect = flight.settlement.feed(SLEPT)
+            self._intake.resume(flight)
+
+    async def _drain_on_shutdown(self) -> None:
+        """Take nothing more, give handlers their time, settle what finished (decisions, 5)."""
+        await self._live.shutdown.wait()
+        self._intake.stop()
+        try:
+            if not self._settles_last:
+                await self._stop_consuming()
+            with trio.move_on_after(self._options.drain_timeout.total_seconds()):
+                await self._workers_ended.wait()
+            if self._settles_last:
+                await self._stop_consuming()
+        except TransportError as error:
+            self._live.failed(error)
+        self._live.ending.drained()
+
+    @property
+    def _settles_last(self) -> bool:
+        """Quorum queues lose a burst of acks before a close unless a reply of the queue follows it."""
+        return self._options.queue_type == "quorum"
+
+    async def _stop_consuming(self) -> None:
+        """Cancel the consumer, then requeue what it had buffered: the other order leaks the head."""
+        for delivery in await self._intake.pause():
+            self._live.settler.requeue(delivery.delivery_tag, self._requeued)
+
+    def _requeued(self, outcome: SettlementOutcome) -> None:
+        if not isinstance(outcome, AckWritten):
+            self._live.settlement_failed("nack", self._live.plan.queue, str(outcome))
+
+    async def _follow_blockage(self) -> None:
+        """While publishing is blocked, hold nothing that has not started (decisions, 10)."""
+        try:
+            while True:
+                await self._live.blockage.wait(blocked=True)
+                await self._stop_consuming()
+                await self._live.blockage.wait(blocked=False)
+                if not self._intake.stopped:
+                    await self._consume()
+        except TransportError as error:
+            self._live.failed(error)
+
+    async def _wind_down(self) -> None:
+        """Cancel handlers, let publishes resolve within the settlement bound; report who does not end."""
+        self._intake.stop()
+        for worker in self._workers:
+            worker.interrupt("the session is ending")
+        with trio.move_on_after(HANDLER_GRACE_S):
+            await self._workers_ended.wait()
+        if not self._workers_ended.is_set() and self._live.publishing.in_flight < self._working:
+            self._live.plan.reporter.emit(
+                HandlersStuck(self._live.plan.queue, self._working, HANDLER_GRACE_S)
+            )
+        remaining = self._options.settle_timeout.total_seconds() - HANDLER_GRACE_S
+        with trio.move_on_after(max(0.0, remaining)):
+            await self._workers_ended.wait()

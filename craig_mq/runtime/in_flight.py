@@ -1,0 +1,37 @@
+"""One dead letter between its arrival and its settlement."""
+
+from __future__ import annotations
+
+from craig_mq.core.dead_letter import DeadLetterDelivery, Subject
+from craig_mq.core.delivery import Delivery
+from craig_mq.core.machine import Effect, Settlement
+
+
+class InFlight:
+    """A delivery, what it was read as, its settlement machine and the effect that is due next."""
+
+    __slots__ = ("delivery", "effect", "settlement", "subject")
+
+    def __init__(
+        self, delivery: Delivery, subject: Subject, settlement: Settlement, effect: Effect
+    ) -> None:
+        self.delivery = delivery
+        self.subject = subject
+        self.settlement = settlement
+        self.effect = effect
+
+    @property
+    def reran_without_token(self) -> bool:
+        """Whether a redelivery without a token reached the handler: ADR-059's disclosed bound."""
+        subject = self.subject
+        return (
+            self.delivery.redelivered
+            and isinstance(subject, DeadLetterDelivery)
+            and subject.token is None
+            and self.settlement.attempts > 0
+        )
+
+    @property
+    def envelope_id(self) -> str | None:
+        """The envelope's id, None where there is no envelope."""
+        return self.subject.envelope.id if isinstance(self.subject, DeadLetterDelivery) else None

@@ -1,0 +1,68 @@
+"""What a session's work stands on once it is connected: a channel, a settler, a publishing side, an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from craig_mq.core.close import CloseReason
+from craig_mq.observe.events import SettlementFailure, SettlementStage
+from craig_mq.runtime.arm_memory import ArmMemory
+from craig_mq.runtime.ending import Ending
+from craig_mq.runtime.plan import Plan
+from craig_mq.runtime.publishing import Blockage, Publishing
+from craig_mq.runtime.settler import Settler
+from craig_mq.transport.broker import Channel
+from craig_mq.transport.errors import ClosedError, TransportError
+from supervisors import Shutdown
+
+
+@attrs.define(slots=True, eq=False)
+class LiveSession:
+    """One connected generation of one arm. ``report_up`` is called once it consumes."""
+
+    plan: Plan
+    arm: ArmMemory
+    channel: Channel
+    settler: Settler
+    publishing: Publishing
+    blockage: Blockage
+    ending: Ending
+    shutdown: Shutdown
+    report_up: Callable[[], None]
+
+    def settlement_failed(
+        self,
+        stage: SettlementStage,
+        target: str,
+        text: str,
+        *,
+        envelope_id: str | None = None,
+        capture_id: str | None = None,
+    ) -> None:
+        """End the session as SETTLEMENT_FAILED and begin no further settlement (S43); report it once."""
+        self.settler.close_gate()
+        self.publishing.close_gate()
+        if self.ending.settlement_failed(text):
+            self.plan.tally.settlement_failures += 1
+            self.plan.reporter.emit(
+                SettlementFailure(
+                    self.plan.queue, self.arm.name, stage, target, text, envelope_id, capture_id
+                )
+            )
+
+    def lost(self, reason: CloseReason) -> None:
+        """End the session because something it stands on is gone."""
+        self.ending.lost(reason, in_flight=self.settler.in_flight or self.publishing.in_flight > 0)
+
+    def failed(self, error: TransportError) -> None:
+        """End the session over an error of the transport."""
+        if isinstance(error, ClosedError):
+            self.lost(error.reason)
+        else:
+            self.ending.start_failed(str(error))
+
+    async def watch_channel(self) -> None:
+        """Note the end of the consuming channel, which is told to nobody else (field failure CHC-01)."""
+        self.lost(await self.channel.wait_closed())

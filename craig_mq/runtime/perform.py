@@ -1,0 +1,262 @@
+"""Carries out one effect at a time for the deliveries of one main session (architecture, the flow).
+
+Each effect has its cancellation rule. *Invoke* runs under the worker's scope and may be cancelled at
+any time: nothing was settled. *Publish* may be cancelled, which leaves its outcome unknown. *Ack* is
+synchronous: between a publish's clean confirm and its ack there is no task switch at all.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import trio
+
+from craig_mq.core.capture import BuiltCapture, CaptureOrder, build_capture
+from craig_mq.core.capture_format import CaptureKind
+from craig_mq.core.dead_letter import MalformedDelivery, build_dead_letter_delivery
+from craig_mq.core.delivery import Delivery
+from craig_mq.core.disposition import Disposition, disposition_of, interruption_in
+from craig_mq.core.last_error import describe_error
+from craig_mq.core.machine import (
+    AckDelivery,
+    Begin,
+    Confirmed,
+    Done,
+    Effect,
+    HandlerFailed,
+    HandlerOk,
+    Interrupted,
+    Invoke,
+    Leave,
+    Publish,
+    Settled,
+    Settlement,
+    SettlementFailed,
+    Sleep,
+)
+from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, SettlementOutcome
+from craig_mq.core.policy import PolicyFacts
+from craig_mq.core.route import is_canonical
+from craig_mq.observe.events import (
+    DeliveryFinished,
+    DeliveryOutcome,
+    DuplicateAbsorbed,
+    HandlerFinished,
+    Parked,
+    Quarantined,
+    Undecodable,
+)
+from craig_mq.runtime.errors import HandlerTimedOut
+from craig_mq.runtime.in_flight import InFlight
+from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
+
+_HANDLER_OK = HandlerOk()
+_BEGIN = Begin()
+_WRITTEN = Settled(ACK_WRITTEN)
+
+
+class Performer:
+    """Performs the effects of one main session's deliveries; every method names its effect."""
+
+    def __init__(self, live: LiveSession) -> None:
+        self._live = live
+        self._plan = live.plan
+        self._arm = live.arm
+        self._handler = live.plan.handler
+        self._reporter = live.plan.reporter
+        self._tally = live.plan.tally
+        self.open: set[InFlight] = set()
+
+    def begin(self, delivery: Delivery) -> InFlight:
+        """Read a delivery and decide its first effect."""
+        plan = self._plan
+        subject = build_dead_letter_delivery(delivery, queue=plan.queue)
+        if isinstance(subject, MalformedDelivery):
+            begin, park_count = Begin("malformed"), 0
+            if delivery.undecodable is not None:
+                self._reporter.emit(Undecodable(plan.queue, subject.detail))
+        else:
+            begin, park_count = _BEGIN, subject.carried.park_count
+        if delivery.redelivered and self._arm.confirmed_before(delivery):
+            begin = Begin("confirmed_before")
+        facts = PolicyFacts(
+            plan.config.handler_attempts,
+            plan.config.park_cap,
+            park_count,
+            plan.is_canonical(subject.routing_key),
+        )
+        settlement = Settlement(facts)
+        flight = InFlight(delivery, subject, settlement, settlement.feed(begin))
+        if begin.origin == "confirmed_before":
+            self._tally.duplicates_absorbed += 1
+            self._reporter.emit(DuplicateAbsorbed(plan.queue, flight.envelope_id))
+        self.open.add(flight)
+        self._tally.in_flight = len(self.open)
+        return flight
+
+    async def invoke(self, flight: InFlight, attempt: int) -> None:
+        """Call the handler once. Raises only what is no outcome: cancellation and its like (EXG-01)."""
+        subject = flight.subject
+        if isinstance(subject, MalformedDelivery):
+            raise TypeError("a malformed delivery has no handler")
+        if attempt == 1 and flight.delivery.redelivered and subject.token is None:
+            self._tally.tokenless_reruns += 1
+        self._tally.invocations += 1
+        began = trio.current_time()
+        failure: Exception | None = None
+        try:
+            await self._handler(subject.dead_letter(attempt))
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome
+            failure = error
+        except BaseExceptionGroup as group:
+            # What was cancelled beside a failure decides nothing; the cancellation goes on alone.
+            raise interruption_in(group) or group from None
+        if failure is None:
+            flight.effect = flight.settlement.feed(_HANDLER_OK)
+            if self._reporter.listening:
+                self._handler_finished(flight, "ok", began, attempt, None)
+        else:
+            self.handler_failed(flight, disposition_of(failure), failure, began)
+
+    def handler_timed_out(self, flight: InFlight) -> None:
+        """Take note that the worker cancelled the handler: TRANSIENT_PARK."""
+        seconds = self._plan.options.handler_timeout.total_seconds()
+        error = HandlerTimedOut(seconds)
+        self.handler_failed(flight, Disposition.TRANSIENT_PARK, error, trio.current_time() - seconds)
+
+    def handler_failed(
+        self, flight: InFlight, disposition: Disposition, error: Exception, began: float
+    ) -> None:
+        """Feed a failed invocation to the delivery's machine."""
+        attempt = flight.settlement.attempts
+        described = describe_error(error)
+        flight.effect = flight.settlement.feed(
+            HandlerFailed(disposition, described, self._plan.sources.jitter())
+        )
+        if self._reporter.listening:
+            self._handler_finished(flight, disposition.value, began, attempt, described.type)
+
+    def _handler_finished(
+        self, flight: InFlight, disposition: str, began: float, attempt: int, error_type: str | None
+    ) -> None:
+        seconds = trio.current_time() - began
+        self._reporter.emit(
+            HandlerFinished(
+                self._plan.queue, disposition, seconds, attempt, flight.envelope_id or "", error_type
+            )
+        )
+
+    async def publish(self, flight: InFlight, order: Publish) -> None:
+        """Publish the capture of a delivery; its next effect follows without a task switch.
+
+        Cancelled: the outcome is unknown and the delivery stays unacked.
+        """
+        capture = self._capture(flight, order)
+        names = self._plan.topology
+        target = names.parking_name if capture.kind is CaptureKind.PARKED else names.quarantine_name
+        publication = capture_publication(DEFAULT_EXCHANGE, target, capture.body, self._plan.sources)
+        confirmation = await self._live.publishing.publish(publication)
+        flight.effect = flight.settlement.feed(Confirmed(confirmation, capture.kind))
+        if isinstance(flight.effect, SettlementFailed):
+            failed = flight.effect
+            self._live.settlement_failed(
+                failed.stage,
+                target,
+                failed.detail,
+                envelope_id=capture.envelope_id,
+                capture_id=capture.capture_id,
+            )
+        else:
+            self._arm.confirmed(flight.delivery)
+            self._report_capture(capture, target)
+
+    def _capture(self, flight: InFlight, order: Publish) -> BuiltCapture:
+        sources = self._plan.sources
+        return build_capture(
+            flight.subject,
+            CaptureOrder(
+                capture_id=str(sources.uuid7()),
+                fresh_id=str(sources.uuid7()),
+                at_s=sources.now(),
+                attempts=order.attempts,
+                reason=order.reason,
+                disposition=order.disposition,
+                last_error=order.error,
+            ),
+            limit=self._arm.size_limit,
+        )
+
+    def _report_capture(self, capture: BuiltCapture, target: str) -> None:
+        queue = self._plan.queue
+        if capture.reason is None:
+            if self._reporter.listening:
+                self._reporter.emit(
+                    Parked(queue, capture.envelope_id, capture.capture_id, capture.park_count)
+                )
+            return
+        self._reporter.emit(
+            Quarantined(
+                queue,
+                capture.envelope_id,
+                capture.capture_id,
+                capture.reason.value,
+                target,
+                capture.truncated,
+            )
+        )
+
+    def act(self, flight: InFlight) -> None:
+        """Perform an effect that needs no waiting: ack, or leave the delivery as it is."""
+        match flight.effect:
+            case AckDelivery():
+                self._live.settler.ack(
+                    flight.delivery.delivery_tag, lambda outcome: self._settled(flight, outcome)
+                )
+            case Leave() | SettlementFailed() | Done():
+                pass  # It stays unacked, and open until the session accounts for it.
+            case Invoke() | Sleep() | Publish():
+                raise TypeError(f"{flight.effect} takes time")
+            case _:
+                assert_never(flight.effect)
+
+    def _settled(self, flight: InFlight, outcome: SettlementOutcome) -> None:
+        event = _WRITTEN if isinstance(outcome, AckWritten) else Settled(outcome)
+        effect = flight.effect = flight.settlement.feed(event)
+        if isinstance(effect, SettlementFailed):
+            self._live.settlement_failed(
+                effect.stage, self._plan.queue, effect.detail, envelope_id=flight.envelope_id
+            )
+        elif isinstance(effect, Done):
+            self.open.discard(flight)
+            self._finished(flight, effect.outcome)
+
+    def _finished(self, flight: InFlight, outcome: DeliveryOutcome) -> None:
+        tally = self._tally
+        tally.in_flight = len(self.open)
+        match outcome:
+            case "acked":
+                tally.acked += 1
+            case "parked":
+                tally.parked += 1
+            case "quarantined":
+                tally.quarantined += 1
+            case "unsettled":
+                tally.unsettled += 1
+        if self._reporter.listening:
+            self._reporter.emit(
+                DeliveryFinished(
+                    self._plan.queue, outcome, flight.delivery.redelivered, flight.reran_without_token
+                )
+            )
+
+    def interrupt(self, flight: InFlight, why: str) -> None:
+        """Leave a delivery whose handler was cancelled, or which never got its next invocation."""
+        flight.effect = flight.settlement.feed(Interrupted(why))
+
+    def leave(self) -> None:
+        """Account for every delivery that stays unacked: the broker requeues it."""
+        for flight in self.open:
+            self._finished(flight, "unsettled")
+        self.open.clear()
+        self._tally.in_flight = 0

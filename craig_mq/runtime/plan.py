@@ -1,0 +1,47 @@
+"""Everything the parts of one subscription share, validated and frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import attrs
+
+from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
+from craig_mq.core.dead_letter import DeadLetter
+from craig_mq.core.topology import Topology
+from craig_mq.runtime.reporting import Reporter
+from craig_mq.runtime.sources import Sources
+from craig_mq.runtime.start_gate import StartGate
+from craig_mq.runtime.statistics import Tally
+from craig_mq.transport.broker import Broker, ConnectionOptions
+
+Handler: TypeAlias = Callable[[DeadLetter], Awaitable[None]]
+"""Returns once the dead letter is dealt with, or raises ``DlqError`` to choose a disposition."""
+
+
+@attrs.define(frozen=True, slots=True, eq=False)
+class Plan:
+    """One subscription: where, what, how, and whom to tell."""
+
+    broker: Broker
+    queue: str
+    binding_keys: tuple[str, ...]
+    handler: Handler
+    config: DlqRetryConfig
+    options: SubscriptionOptions
+    topology: Topology
+    sources: Sources
+    reporter: Reporter
+    gate: StartGate
+    tally: Tally
+
+    def connection(self, role: str) -> ConnectionOptions:
+        """Return connection options whose name tells an operator which part of which queue this is."""
+        options = self.options
+        return ConnectionOptions(
+            name=f"craig_mq {self.queue} {role}",
+            connect_timeout=options.connect_timeout,
+            rpc_timeout=options.rpc_timeout,
+            heartbeat=int(options.heartbeat),
+        )

@@ -1,0 +1,231 @@
+"""The publishing side of one session: a connection of its own, bounded confirms, no second chances.
+
+An alarm stops RabbitMQ from reading a connection that published, so acks never share it (decisions,
+9). The connection opens at the first publish and is reset, never closed, while anything published on
+it is unresolved: what is abandoned with a FIN during an alarm is executed afterwards (decisions, 7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from craig_mq.core.close import CloseReason
+from craig_mq.core.delivery import Publication
+from craig_mq.core.outcome import Confirmation, Unconfirmed
+from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOptions
+from craig_mq.transport.errors import TransportError
+
+LARGE_BODY_BYTES = 1024 * 1024
+"""From here a body travels alone on a channel of its own: a refused size costs its neighbours' confirms."""
+
+
+class PublishMemory(Protocol):
+    """What an arm remembers about publishing from one session to the next."""
+
+    @property
+    def publish_alone_first(self) -> bool:
+        """Whether an earlier publish has an unknown outcome, so that the next one goes alone."""
+        ...
+
+    def publish_resolved(self, confirmation: Confirmation) -> None:
+        """Take note of a publish's outcome."""
+        ...
+
+    def size_refused(self, reason: CloseReason | None) -> None:
+        """Learn from a channel closed over a message's size; other reasons teach nothing."""
+        ...
+
+
+class Blockage:
+    """Whether the broker has blocked the publishing connection, and why (decisions, 10)."""
+
+    def __init__(self, changed: Callable[[str | None], None]) -> None:
+        self._changed = changed
+        self._event = trio.Event()
+        self.reason: str | None = None
+
+    def change(self, reason: str | None) -> None:
+        """Take note of a block (the broker's reason) or its end (None)."""
+        self.reason = reason
+        self._changed(reason)
+        event, self._event = self._event, trio.Event()
+        event.set()
+
+    async def wait(self, *, blocked: bool) -> None:
+        """Return once the connection is, or is not, blocked."""
+        while (self.reason is not None) is not blocked:
+            await self._event.wait()
+
+
+class Publishing:
+    """Publishes for one session, on one connection opened at the first publish.
+
+    ``confirm_timeout`` (seconds) bounds each wait for a confirm; its timer stands still while the
+    broker says the connection is blocked. ``on_lost`` hears why the connection or its channel ended
+    by itself.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        options: ConnectionOptions,
+        memory: PublishMemory,
+        *,
+        confirm_timeout: float,
+        blockage: Blockage,
+        on_lost: Callable[[CloseReason], None],
+    ) -> None:
+        self._broker = broker
+        self._options = options
+        self._memory = memory
+        self._confirm_timeout = confirm_timeout
+        self._blockage = blockage
+        self._on_lost = on_lost
+        self._wanted = trio.Event()
+        self._opened = trio.Event()
+        self._stop = trio.Event()
+        self._graceful = False
+        self._connection: Connection | None = None
+        self._channel: Channel | None = None
+        self._large: Channel | None = None
+        self._opening_failed = "the session is ending"
+        self._one_large = trio.Lock()
+        self._one_alone = trio.Lock()
+        self._timers: dict[trio.CancelScope, float] = {}
+        self._unresolved = False
+        self._gate_open = True
+        self._quiet = trio.Event()
+
+    @property
+    def in_flight(self) -> int:
+        """How many publishes wait for their confirm."""
+        return len(self._timers)
+
+    async def wait_resolved(self) -> None:
+        """Return once no publish waits for its confirm."""
+        while self._timers:
+            self._quiet = trio.Event()
+            await self._quiet.wait()
+
+    async def run(self) -> None:
+        """Own the connection, from the first publish until ``stop``.
+
+        Cancelled: the connection is reset.
+        """
+        await self._wanted.wait()
+        try:
+            async with self._broker.connect(self._options) as connection:
+                self._channel = await connection.open_channel(confirms=True)
+                self._connection = connection
+                self._opened.set()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._watch_blocked, connection)
+                    nursery.start_soon(self._watch_closed, self._channel)
+                    await self._stop.wait()
+                    nursery.cancel_scope.cancel(reason="the session is ending")
+                if self._graceful:
+                    await connection.aclose()
+        except TransportError as error:
+            self._opening_failed = f"no publishing connection: {error}"
+        finally:
+            self._connection = self._channel = None
+            self._opened.set()
+
+    def close_gate(self) -> None:
+        """Let no further publish begin; those under way keep their bound and true outcome."""
+        self._gate_open = False
+
+    def stop(self) -> None:
+        """End ``run``: gracefully if every publish is resolved and nothing is blocked, else by reset."""
+        connection = self._connection
+        self._graceful = not (self._unresolved or self._timers) and (
+            connection is not None and connection.blocked is None
+        )
+        self._gate_open = False
+        self._stop.set()
+        self._wanted.set()
+
+    async def publish(self, publication: Publication) -> Confirmation:
+        """Publish and say what became of it, within the bound; never raises TransportError.
+
+        There is no task switch between the confirm and the return. Cancelled: the outcome is
+        unknown, and the arm remembers that.
+        """
+        if not self._memory.publish_alone_first:
+            return await self._publish(publication)
+        async with self._one_alone:
+            if self._memory.publish_alone_first:
+                return await self._publish(publication)
+        # Whoever waited finds the way cleared by the first one's confirm.
+        return await self._publish(publication)
+
+    async def _publish(self, publication: Publication) -> Confirmation:
+        if self._channel is None:
+            self._wanted.set()
+            await self._opened.wait()
+        if len(publication.body) < LARGE_BODY_BYTES:
+            return await self._confirmed(self._channel, publication)
+        async with self._one_large:
+            return await self._confirmed(await self._large_channel(), publication)
+
+    async def _large_channel(self) -> Channel | None:
+        connection = self._connection
+        if connection is None:
+            return None
+        if self._large is None or self._large.closed is not None:
+            try:
+                with trio.fail_after(self._options.rpc_timeout):
+                    self._large = await connection.open_channel(confirms=True)
+            except (TransportError, trio.TooSlowError) as error:
+                self._opening_failed = f"no channel for a large body: {error}"
+                return None
+        return self._large
+
+    async def _confirmed(self, channel: Channel | None, publication: Publication) -> Confirmation:
+        connection = self._connection
+        while connection is not None and connection.blocked is not None:
+            await connection.wait_unblocked()
+        if channel is None or not self._gate_open:
+            return Unconfirmed(self._opening_failed, sent=False)
+        confirmation: Confirmation = Unconfirmed(f"no confirm within {self._confirm_timeout:g} s")
+        with trio.CancelScope(deadline=trio.current_time() + self._confirm_timeout) as scope:
+            self._timers[scope] = self._confirm_timeout
+            try:
+                confirmation = await channel.publish(publication)
+            finally:
+                del self._timers[scope]
+                if not self._timers:
+                    self._quiet.set()
+                self._resolve(channel, confirmation)
+        return confirmation
+
+    def _resolve(self, channel: Channel, confirmation: Confirmation) -> None:
+        if isinstance(confirmation, Unconfirmed):
+            if confirmation.sent:
+                self._unresolved = True
+                self._gate_open = False
+            self._memory.size_refused(channel.closed)
+        self._memory.publish_resolved(confirmation)
+
+    async def _watch_closed(self, channel: Channel) -> None:
+        self._on_lost(await channel.wait_closed())
+
+    async def _watch_blocked(self, connection: Connection) -> None:
+        while True:
+            await connection.wait_blocked()
+            if connection.closed is not None:
+                return
+            now = trio.current_time()
+            for scope in self._timers:
+                self._timers[scope] = scope.deadline - now
+                scope.deadline = math.inf
+            self._blockage.change(connection.blocked)
+            await connection.wait_unblocked()
+            now = trio.current_time()
+            for scope, remaining in self._timers.items():
+                scope.deadline = now + remaining
+            self._blockage.change(None)

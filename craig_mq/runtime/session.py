@@ -1,0 +1,168 @@
+"""One generation of one arm: connect, declare, work, and leave nothing behind (ADR-059 §settlement).
+
+The session *returns* its end; it neither retries nor waits: the supervisor does, once everything here
+is gone from the broker, or reset (S4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+import trio
+
+from craig_mq.core.close import ChannelClose, CloseReason
+from craig_mq.core.errors import DlqConfigError
+from craig_mq.core.session_end import SessionEnd
+from craig_mq.observe.events import BlockedChanged, SessionDown, SessionUp
+from craig_mq.runtime.arm_memory import ArmMemory
+from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
+from craig_mq.runtime.ending import Ending
+from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.plan import Plan
+from craig_mq.runtime.publishing import Blockage, Publishing
+from craig_mq.runtime.settler import Settler
+from craig_mq.transport.broker import Connection
+from craig_mq.transport.errors import ClosedError, ConnectError, ConnectErrorKind, TransportError
+from supervisors import ChildContext, SettlementFailed
+
+
+class Work(Protocol):
+    """What an arm does with one live session."""
+
+    async def run(self) -> None:
+        """Consume and settle until ``live.ending`` is noted. Raises TransportError if consuming is refused."""
+        ...
+
+    def leave(self) -> None:
+        """Account for what stays unsettled: everything that was begun has been written by now."""
+        ...
+
+
+@attrs.define(slots=True, eq=False)
+class Session:
+    """The body of an arm's one child; ``work_on`` makes what this arm does with a live session."""
+
+    plan: Plan
+    arm: ArmMemory
+    work_on: Callable[[LiveSession], Work]
+
+    async def run(self, context: ChildContext) -> SettlementFailed | None:
+        """Run one generation.
+
+        Returns SettlementFailed, or None for every other foreseen end. Cancelled: settlements already
+        begun are written first, within settle_timeout + abort_grace; all else is dropped by reset.
+        """
+        ending = Ending()
+        self.arm.generation = context.generation
+        self.plan.tally.sessions += 1
+        try:
+            async with self.plan.broker.connect(self.plan.connection(self.arm.name)) as connection:
+                context.set_abort(connection.abort)
+                await self._on(connection, context, ending)
+        except ConnectError as error:
+            self._start_failed(ending, error, refused=error.kind is ConnectErrorKind.REFUSED)
+        finally:
+            end, text = ending.verdict()
+            self.arm.went_down(end)
+            self.plan.reporter.emit(
+                SessionDown(self.plan.queue, self.arm.name, context.generation, end.value, text)
+            )
+        return SettlementFailed(text) if end is SessionEnd.SETTLEMENT_FAILED else None
+
+    async def _on(self, connection: Connection, context: ChildContext, ending: Ending) -> None:
+        try:
+            declarer = Declarer(connection, self.plan.topology, self.plan.reporter.emit)
+            await declarer.declare(repairing=self.arm.has_consumed)
+            live = await self._live(connection, context, ending)
+        except (TopologyRefused, DlqConfigError) as error:
+            self._start_failed(ending, error, refused=True)
+            return
+        except TransportError as error:
+            self._start_failed(ending, error, refused=False)
+            return
+        work = self.work_on(live)
+        try:
+            await self._run(work, live)
+        finally:
+            options = self.plan.options
+            bound = (options.settle_timeout + options.abort_grace).total_seconds()
+            with trio.move_on_after(bound, shield=True):
+                await self._finish(live, connection)
+            work.leave()
+
+    async def _live(self, connection: Connection, context: ChildContext, ending: Ending) -> LiveSession:
+        options = self.plan.options
+        channel = await connection.open_channel()
+        blockage = Blockage(self._blocked)
+        settler = Settler(
+            channel,
+            settle_timeout=options.settle_timeout.total_seconds(),
+            abort_grace=options.abort_grace.total_seconds(),
+            abort=connection.abort,
+        )
+
+        def lost(reason: CloseReason) -> None:
+            live.lost(reason)
+
+        publishing = Publishing(
+            self.plan.broker,
+            self.plan.connection(f"{self.arm.name} publishing"),
+            self.arm,
+            confirm_timeout=options.confirm_timeout.total_seconds(),
+            blockage=blockage,
+            on_lost=lost,
+        )
+
+        def report_up() -> None:
+            self.arm.went_up()
+            context.started()
+            self.plan.gate.up(self.arm.name)
+            self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, context.generation))
+
+        live = LiveSession(
+            self.plan, self.arm, channel, settler, publishing, blockage, ending, context.shutdown, report_up
+        )
+        return live
+
+    async def _run(self, work: Work, live: LiveSession) -> None:
+        async with trio.open_nursery() as writers:
+            writers.start_soon(live.settler.run)
+            async with trio.open_nursery() as publishers:
+                publishers.start_soon(live.publishing.run)
+                try:
+                    await work.run()
+                except TransportError as error:
+                    live.failed(error)
+                    self._tell_gate(error, refused=_is_refusal(error))
+                live.publishing.stop()
+            writers.cancel_scope.cancel(reason="the session is over")
+
+    async def _finish(self, live: LiveSession, connection: Connection) -> None:
+        """Write what was begun, then close; after an unknown settlement only a reset is safe (S42)."""
+        await live.settler.finish()
+        if live.settler.unknown:
+            connection.abort()
+        else:
+            await connection.aclose()
+
+    def _blocked(self, reason: str | None) -> None:
+        self.arm.blocked = reason
+        self.plan.reporter.emit(BlockedChanged(self.plan.queue, self.arm.name, reason))
+
+    def _start_failed(self, ending: Ending, error: Exception, *, refused: bool) -> None:
+        ending.start_failed(str(error))
+        self._tell_gate(error, refused=refused)
+
+    def _tell_gate(self, error: Exception, *, refused: bool) -> None:
+        if refused:
+            self.plan.gate.refused(error)
+        else:
+            self.plan.gate.failed(error)
+
+
+def _is_refusal(error: TransportError) -> bool:
+    """Whether consuming was refused: no permission, or somebody's exclusive queue."""
+    reason = error.reason if isinstance(error, ClosedError) else None
+    return isinstance(reason, ChannelClose) and reason.code in (ACCESS_REFUSED, RESOURCE_LOCKED)

@@ -1,0 +1,166 @@
+"""The one writer of a session's settlements (ADR-059 §settlement; rules S39 to S44).
+
+A settlement is *accepted* synchronously, behind a gate that is tested immediately before, so that
+no task switch lies between the evidence (a committed row, a clean confirm) and the settlement. One
+flusher then hands everything accepted to the operating system, under one shielded scope per flush:
+shutdown never cuts a settlement, and the clock always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import trio
+
+from craig_mq.core.outcome import (
+    ACK_NOT_SENT,
+    ACK_TIMED_OUT,
+    ACK_WRITTEN,
+    AckFailed,
+    AckWritten,
+    SettlementOutcome,
+)
+from craig_mq.transport.broker import Channel
+from craig_mq.transport.errors import TransportError
+
+Settled: TypeAlias = Callable[[SettlementOutcome], None]
+"""Called exactly once per settlement, synchronously, with what became of it."""
+
+
+class Settler:
+    """Accepts acks and nacks on one channel and flushes them in batches.
+
+    ``settle_timeout`` bounds a settlement from acceptance to the write, in seconds; ``abort_grace``
+    later a flush that ignores its cancellation loses its transport through ``abort`` (S42). The
+    first outcome other than ``AckWritten`` closes the gate for every settlement not yet begun (S43).
+    """
+
+    def __init__(
+        self, channel: Channel, *, settle_timeout: float, abort_grace: float, abort: Callable[[], None]
+    ) -> None:
+        self._channel = channel
+        self._settle_timeout = settle_timeout
+        self._abort_grace = abort_grace
+        self._abort = abort
+        self._gate_open = True
+        self._accepted: list[Settled] = []
+        self._oldest_accepted_at = 0.0
+        self._wake = trio.Event()
+        self._flush_deadline: float | None = None
+        self._flush_done = trio.Event()
+        self.unknown = False
+
+    @property
+    def gate_open(self) -> bool:
+        """Whether a settlement may still begin."""
+        return self._gate_open
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a settlement was accepted and its outcome is not yet known."""
+        return bool(self._accepted) or self._flush_deadline is not None
+
+    def close_gate(self) -> None:
+        """Let no further settlement begin; those already begun keep their bound and true outcome."""
+        self._gate_open = False
+
+    def ack(self, delivery_tag: int, settled: Settled) -> None:
+        """Accept an ack. ``settled`` hears AckNotSent or AckFailed at once where none was accepted."""
+        if not self._gate_open:
+            settled(ACK_NOT_SENT)
+            return
+        try:
+            self._channel.ack_nowait(delivery_tag)
+        except TransportError as error:
+            self._refuse(error, settled)
+        else:
+            self._accept(settled)
+
+    def requeue(self, delivery_tag: int, settled: Settled) -> None:
+        """Accept a nack with requeue, reported as ``ack`` reports."""
+        if not self._gate_open:
+            settled(ACK_NOT_SENT)
+            return
+        try:
+            self._channel.nack_nowait(delivery_tag, requeue=True)
+        except TransportError as error:
+            self._refuse(error, settled)
+        else:
+            self._accept(settled)
+
+    def _refuse(self, error: TransportError, settled: Settled) -> None:
+        self._gate_open = False
+        settled(AckFailed(error))
+
+    def _accept(self, settled: Settled) -> None:
+        if not self._accepted:
+            self._oldest_accepted_at = trio.current_time()
+            self._wake.set()
+        self._accepted.append(settled)
+
+    async def run(self) -> None:
+        """Flush whatever is accepted, until cancelled.
+
+        Cancelled: a flush already begun, and what was accepted meanwhile, is finished within its
+        bound first. Settlements accepted after that wait for ``finish``.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._guard)
+            while True:
+                while self._accepted:
+                    await self._flush()
+                self._wake = trio.Event()
+                await self._wake.wait()
+
+    async def finish(self) -> None:
+        """Flush what no ``run`` is left to flush, unraced against cancellation, within the bound."""
+        while self._accepted:
+            bound = self._oldest_accepted_at + self._settle_timeout + self._abort_grace
+            with trio.CancelScope(shield=True, deadline=bound + self._abort_grace):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._abort_stuck_flush)
+                    await self._flush()
+
+    async def _flush(self) -> None:
+        batch, self._accepted = self._accepted, []
+        deadline = self._oldest_accepted_at + self._settle_timeout
+        self._flush_deadline = deadline
+        outcome: SettlementOutcome = ACK_TIMED_OUT
+        with trio.CancelScope(shield=True, deadline=deadline) as scope:
+            try:
+                await self._channel.flush()
+            except TransportError as error:
+                outcome = AckFailed(error)
+            else:
+                # S41: a call that succeeds after its bound is still unknown, and only a look from
+                # inside the scope, directly after the await, can tell.
+                outcome = ACK_TIMED_OUT if scope.cancel_called else ACK_WRITTEN
+        self._flush_deadline = None
+        self._flush_done.set()
+        if not isinstance(outcome, AckWritten):
+            self._gate_open = False
+            self.unknown = True
+        for settled in batch:
+            settled(outcome)
+
+    async def _guard(self) -> None:
+        """Look once per bound, so that every flush is seen before it can be overdue."""
+        try:
+            while True:
+                await trio.sleep(self._settle_timeout)
+                await self._abort_stuck_flush()
+        finally:
+            with trio.CancelScope(shield=True) as scope:
+                scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace
+                await self._abort_stuck_flush()
+
+    async def _abort_stuck_flush(self) -> None:
+        """Abort the transport if the flush under way outlives its bound and the grace (S42)."""
+        if self._flush_deadline is None:
+            return
+        self._flush_done = trio.Event()
+        with trio.move_on_at(self._flush_deadline + self._abort_grace):
+            await self._flush_done.wait()
+            return
+        self._abort()

@@ -1,0 +1,40 @@
+"""What the first start of a subscription waits for: both sessions up, or the first refusal (decisions, 18)."""
+
+from __future__ import annotations
+
+import trio
+
+from craig_mq.observe.events import Arm
+
+
+class StartGate:
+    """Opens once both arms have consumed, or once something was refused for good.
+
+    Refusals count only until then: later ones are retried like any other end.
+    """
+
+    def __init__(self) -> None:
+        self._missing: set[Arm] = {"main", "parking"}
+        self._decided = trio.Event()
+        self.refusal: Exception | None = None
+        self.last_failure: Exception | None = None
+
+    async def wait(self) -> None:
+        """Return once it is decided: ``refusal`` says how."""
+        await self._decided.wait()
+
+    def up(self, arm: Arm) -> None:
+        """This arm consumes."""
+        self._missing.discard(arm)
+        if not self._missing:
+            self._decided.set()
+
+    def refused(self, error: Exception) -> None:
+        """Trying again cannot help unless somebody changes something."""
+        if not self._decided.is_set():
+            self.refusal = error
+            self._decided.set()
+
+    def failed(self, error: Exception) -> None:
+        """Trying again may help; remember why it was needed."""
+        self.last_failure = error
