@@ -123,7 +123,7 @@ class Settlement:
                 return "interrupted", Leave(why)
             case Confirmed(confirmation, kind):
                 self._outcome = kind.value
-                return _after_publish(confirmation)
+                return after_publish(confirmation)
             case Settled(outcome):
                 written = isinstance(outcome, AckWritten)
                 return (
@@ -161,7 +161,8 @@ def _after_failure(
             assert_never(decision)
 
 
-def _after_publish(confirmation: Confirmation) -> tuple[str, Effect]:
+def after_publish(confirmation: Confirmation) -> tuple[str, AckDelivery | SettlementFailed]:
+    """Return the case and the effect of a publish's outcome, on either leg: only a clean confirm acks."""
     match confirmation:
         case Acked():
             return "acked", AckDelivery()
