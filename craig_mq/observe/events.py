@@ -178,6 +178,21 @@ class LoopBlocked(Event):
 
 
 @attrs.define(frozen=True, slots=True)
+class HandlersStuck(Event):
+    """``count`` handlers went on for this long after their session had ended and cancelled them."""
+
+    count: int
+    seconds: float
+
+
+@attrs.define(frozen=True, slots=True)
+class ForeignParked(Event):
+    """Something in the parking queue is no capture of this queue; it went to the queue itself as it is."""
+
+    text: str
+
+
+@attrs.define(frozen=True, slots=True)
 class TopologyRepaired(Event):
     """Something of ours was missing and was declared again."""
 

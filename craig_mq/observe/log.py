@@ -36,6 +36,8 @@ _LEVELS: dict[type[ev.Event], tuple[int, str]] = {
     ev.InflightChanged: (logging.DEBUG, "deliveries in flight"),
     ev.ClockSkew: (logging.WARNING, "parked_at lies ahead of this clock, wait clamped to one parking_ttl"),
     ev.LoopBlocked: (logging.WARNING, "the event loop was blocked, a handler may be calling blocking code"),
+    ev.HandlersStuck: (logging.ERROR, "handlers ignore their cancellation, the next session waits for them"),
+    ev.ForeignParked: (logging.ERROR, "no capture of ours in the parking queue, moved to the queue itself"),
     ev.TopologyRepaired: (logging.ERROR, "something of ours was missing and was declared again"),
     ev.TopologyDeclined: (
         logging.WARNING,

@@ -67,7 +67,7 @@ class Session:
             end, text = ending.verdict()
             self.arm.went_down(end)
             self.plan.reporter.emit(
-                SessionDown(self.plan.queue, self.arm.name, context.generation, end.value, text)
+                SessionDown(self.plan.queue, self.arm.name, context.generation, end.name, text)
             )
         return SettlementFailed(text) if end is SessionEnd.SETTLEMENT_FAILED else None
 
