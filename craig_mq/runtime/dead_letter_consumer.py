@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from craig_mq.core.machine import SLEPT
 from craig_mq.core.outcome import AckWritten, SettlementOutcome
+from craig_mq.core.steps import Slept
 from craig_mq.observe.events import HandlersStuck
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.intake import Intake
@@ -87,7 +87,7 @@ class DeadLetterConsumer:
         if self._live.shutdown.requested or self.ending:
             self._performer.interrupt(flight, "shutdown came before the retry")
         else:
-            flight.effect = flight.settlement.feed(SLEPT)
+            flight.effect = flight.settlement.feed(Slept())
             self._intake.resume(flight)
 
     async def _drain_on_shutdown(self) -> None:

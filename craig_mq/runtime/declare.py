@@ -24,7 +24,7 @@ RESOURCE_LOCKED = 405
 PRECONDITION_FAILED = 406
 
 
-class TopologyRefused(Exception):  # noqa: N818 - the broker's verdict, named as AMQP names it
+class TopologyRefused(Exception):
     """The broker refuses part of the topology and what stands in its place could lose messages."""
 
     def __init__(self, what: str, close: ChannelClose) -> None:

@@ -1,4 +1,4 @@
-"""Why one session ends: first come, first noted, except that a settlement failure dominates (decisions, 16)."""
+"""Why one session ends: the first reason, unless a settlement failed (decisions, 16)."""
 
 from __future__ import annotations
 

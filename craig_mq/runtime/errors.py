@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+
+from supervisors import SupervisorError
 
 
 class SubscribeErrorKind(enum.Enum):
-    """Whose fault a refused subscription is: the configuration's, or what the broker said (ADR-059 §config)."""
+    """Who refused a subscription: its configuration, or the broker (ADR-059 §config)."""
 
     CONFIG = "config"
     AMQP = "amqp"
@@ -22,11 +25,11 @@ class SubscribeDlqError(Exception):
         self.source = source
 
 
-class StartTimedOut(Exception):  # noqa: N818 - a bound that passed, named like trio's own TooSlowError
+class StartTimedOut(Exception):
     """Neither arm's failure was a refusal, and ``start_timeout`` passed before both consumed."""
 
 
-class HandlerTimedOut(Exception):  # noqa: N818 - as above
+class HandlerTimedOut(Exception):
     """A handler was cancelled after ``handler_timeout`` seconds; its delivery is parked."""
 
     def __init__(self, seconds: float) -> None:
@@ -35,5 +38,26 @@ class HandlerTimedOut(Exception):  # noqa: N818 - as above
         self.seconds = seconds
 
 
+class SubscriptionCancelled(Exception):
+    """``wait_closed`` raises this where the subscription's own task was cancelled."""
+
+
 class SubscriptionCrashed(ExceptionGroup[Exception]):
     """An arm ended by an error nobody foresaw: every cause, none dropped (linkage of the arms)."""
+
+
+def crash_of(error: Exception) -> SubscriptionCrashed:
+    """Find the bodies' own errors under what the supervisor tree raised, which stays their cause."""
+    crash = SubscriptionCrashed("the subscription ended unexpectedly", list(_roots(error)))
+    crash.__cause__ = error
+    return crash
+
+
+def _roots(error: BaseException) -> Iterator[Exception]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _roots(inner)
+    elif isinstance(error, SupervisorError) and error.__cause__ is not None:
+        yield from _roots(error.__cause__)
+    elif isinstance(error, Exception):
+        yield error

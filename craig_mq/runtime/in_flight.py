@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from craig_mq.core.dead_letter import DeadLetterDelivery, Subject
 from craig_mq.core.delivery import Delivery
-from craig_mq.core.machine import Effect, Settlement
+from craig_mq.core.machine import Settlement
+from craig_mq.core.steps import Effect
 
 
 class InFlight:
@@ -12,9 +13,7 @@ class InFlight:
 
     __slots__ = ("delivery", "effect", "settlement", "subject")
 
-    def __init__(
-        self, delivery: Delivery, subject: Subject, settlement: Settlement, effect: Effect
-    ) -> None:
+    def __init__(self, delivery: Delivery, subject: Subject, settlement: Settlement, effect: Effect) -> None:
         self.delivery = delivery
         self.subject = subject
         self.settlement = settlement

@@ -17,12 +17,14 @@ from craig_mq.core.dead_letter import MalformedDelivery, build_dead_letter_deliv
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.disposition import Disposition, disposition_of, interruption_in
 from craig_mq.core.last_error import describe_error
-from craig_mq.core.machine import (
+from craig_mq.core.machine import Settlement
+from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, SettlementOutcome
+from craig_mq.core.policy import PolicyFacts
+from craig_mq.core.steps import (
     AckDelivery,
     Begin,
     Confirmed,
     Done,
-    Effect,
     HandlerFailed,
     HandlerOk,
     Interrupted,
@@ -30,13 +32,9 @@ from craig_mq.core.machine import (
     Leave,
     Publish,
     Settled,
-    Settlement,
     SettlementFailed,
     Sleep,
 )
-from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, SettlementOutcome
-from craig_mq.core.policy import PolicyFacts
-from craig_mq.core.route import is_canonical
 from craig_mq.observe.events import (
     DeliveryFinished,
     DeliveryOutcome,

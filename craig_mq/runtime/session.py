@@ -32,7 +32,7 @@ class Work(Protocol):
     """What an arm does with one live session."""
 
     async def run(self) -> None:
-        """Consume and settle until ``live.ending`` is noted. Raises TransportError if consuming is refused."""
+        """Consume and settle until ``live.ending`` is noted. Raises TransportError if refused."""
         ...
 
     def leave(self) -> None:

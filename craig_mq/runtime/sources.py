@@ -39,7 +39,7 @@ def system_uuid7() -> uuid.UUID:
 
 @attrs.define(frozen=True, slots=True)
 class Sources:
-    """The injectable sources: wall clock (seconds since the Unix epoch), fresh UUIDv7s, and jitter uniform in [0, 1)."""
+    """Wall clock (seconds since the Unix epoch), fresh UUIDv7s, and jitter uniform in [0, 1)."""
 
     now: Callable[[], float] = time.time
     uuid7: Callable[[], uuid.UUID] = system_uuid7

@@ -1,4 +1,4 @@
-"""What the first start of a subscription waits for: both sessions up, or the first refusal (decisions, 18)."""
+"""What a subscription's first start waits for: both sessions up, or a refusal (decisions, 18)."""
 
 from __future__ import annotations
 
@@ -38,3 +38,7 @@ class StartGate:
     def failed(self, error: Exception) -> None:
         """Trying again may help; remember why it was needed."""
         self.last_failure = error
+
+    def close(self) -> None:
+        """Nothing will start any more."""
+        self._decided.set()

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import trio
 
-from craig_mq.core.machine import AckDelivery, Invoke, Publish, Sleep
+from craig_mq.core.steps import AckDelivery, Invoke, Publish, Sleep
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.perform import Performer

@@ -1,0 +1,91 @@
+"""The handle of a running subscription."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from craig_mq.runtime.arm_memory import ArmMemory
+from craig_mq.runtime.statistics import DlqStatistics, Tally
+from supervisors import Supervisor, SupervisorSnapshot
+
+
+@attrs.define(frozen=True, slots=True)
+class ArmSnapshot:
+    """Where one arm stands. ``consuming`` is more than connected: consume-ok has come (field failure ROB-03).
+
+    ``blocked`` is the broker's reason while the publishing connection is blocked; ``last_end`` names
+    how the previous session ended; ``size_limit`` is what the broker taught about capture sizes.
+    """
+
+    consuming: bool
+    generation: int
+    blocked: str | None
+    last_end: str | None
+    size_limit: int
+
+
+@attrs.define(frozen=True, slots=True)
+class SubscriptionSnapshot:
+    """A consistent look at a subscription. ``error`` names what ended it, if anything did."""
+
+    queue: str
+    closed: bool
+    error: str | None
+    main: ArmSnapshot
+    parking: ArmSnapshot
+    tree: SupervisorSnapshot
+
+
+class DlqSubscription:
+    """What ``nursery.start(subscribe_dlq, …)`` returns. Every method but ``wait_closed`` is synchronous."""
+
+    def __init__(
+        self, queue: str, tree: Supervisor, main: ArmMemory, parking: ArmMemory, tally: Tally
+    ) -> None:
+        self._queue = queue
+        self._tree = tree
+        self._main = main
+        self._parking = parking
+        self._tally = tally
+        self._closed = trio.Event()
+        self._error: BaseException | None = None
+
+    def shutdown(self, reason: str = "shutdown requested") -> None:
+        """Ask for a graceful end: main drains, then parking; idempotent, and harmless after the end."""
+        if not self._closed.is_set():
+            self._tree.shutdown(reason)
+
+    async def wait_closed(self) -> None:
+        """Return once the subscription has ended gracefully, or raise what ended it.
+
+        Cancelled: the subscription goes on.
+        """
+        await self._closed.wait()
+        if self._error is not None:
+            raise self._error
+
+    def snapshot(self) -> SubscriptionSnapshot:
+        """Look at both arms and the tree. Legal after the end, too."""
+        return SubscriptionSnapshot(
+            self._queue,
+            self._closed.is_set(),
+            None if self._error is None else type(self._error).__name__,
+            _look(self._main),
+            _look(self._parking),
+            self._tree.snapshot(),
+        )
+
+    def statistics(self) -> DlqStatistics:
+        """Return the counters so far."""
+        return self._tally.frozen()
+
+    def note_closed(self, error: BaseException | None) -> None:
+        """Say that it ended, and by what; the subscription's own task calls this once."""
+        self._error = error
+        self._closed.set()
+
+
+def _look(arm: ArmMemory) -> ArmSnapshot:
+    last_end = None if arm.last_end is None else arm.last_end.value
+    return ArmSnapshot(arm.up, arm.generation, arm.blocked, last_end, arm.size_limit)

@@ -1,0 +1,116 @@
+"""The supervisor tree of one subscription (supervision: linkage of the two arms).
+
+Sampler, parking arm, main arm: started in this order, stopped in reverse, so main drains first. An arm
+is a supervisor whose one child is the session. A session *returns* every end it can foresee, and is
+restarted for ever; one that raises has met an error nobody foresaw, and takes the subscription down.
+"""
+
+from __future__ import annotations
+
+from craig_mq.observe.events import Arm, BackoffChanged
+from craig_mq.runtime.arm_memory import ArmMemory
+from craig_mq.runtime.dead_letter_consumer import HANDLER_GRACE_S, DeadLetterConsumer
+from craig_mq.runtime.depth import DepthSampler
+from craig_mq.runtime.plan import Plan
+from craig_mq.runtime.replayer import ParkingReplayer
+from craig_mq.runtime.session import Session
+from supervisors import Backoff, Body, ChildSpec, EndClass, SupervisorSpec, supervised
+from supervisors.events import BackoffChosen, ChildMoved, Event
+from supervisors.state import ChildState
+
+ROOT = "subscription"
+SESSION = "session"
+_MARGIN_S = 1.0
+"""How much later than what it watches over a deadline higher up falls."""
+
+
+def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> SupervisorSpec:
+    """Return the tree: the depth sampler never takes the arms down, an arm's end takes everything down."""
+    sampler = DepthSampler(
+        plan.broker,
+        plan.connection("depth"),
+        plan.topology.queues,
+        plan.config.depth_sample_interval.total_seconds(),
+        plan.reporter.emit,
+    )
+    return SupervisorSpec(
+        name=ROOT,
+        children=(
+            ChildSpec("depth", sampler.run, backoff=_backoff(plan), start_failure="retry"),
+            _arm(plan, "parking", Session(plan, parking, ParkingReplayer).run),
+            _arm(plan, "main", Session(plan, main, DeadLetterConsumer).run),
+        ),
+        max_restarts=None,
+    )
+
+
+def _arm(plan: Plan, name: Arm, session: Body) -> ChildSpec:
+    stop_s, drain_s = _stop_s(plan), _drain_s(plan)
+    child = ChildSpec(
+        SESSION,
+        session,
+        backoff=_backoff(plan),
+        start_failure="retry",
+        significant=True,
+        drain_timeout_s=drain_s,
+        stop_timeout_s=stop_s,
+        on_stuck="abort",
+        # Zero crashes are forgiven; the ends that a session returns are not counted, nor limited.
+        max_restarts=0,
+    )
+    arm = SupervisorSpec(
+        name=name, children=(child,), max_restarts=None, counted=frozenset({EndClass.FAILED})
+    )
+    return ChildSpec(
+        name,
+        supervised(arm),
+        start_failure="retry",
+        significant=True,
+        drain_timeout_s=drain_s + stop_s + _MARGIN_S,
+        stop_timeout_s=stop_s + _MARGIN_S,
+        max_restarts=0,
+    )
+
+
+def _backoff(plan: Plan) -> Backoff:
+    options = plan.options
+    base_s, cap_s = options.backoff_base.total_seconds(), options.backoff_cap.total_seconds()
+    return Backoff(
+        base_s=base_s,
+        cap_s=cap_s,
+        min_delay_s=min(0.05, cap_s),
+        stable_after_s=options.stable_after.total_seconds(),
+    )
+
+
+def _stop_s(plan: Plan) -> float:
+    """After a cancel: settlements already begun are written, then the session is gone."""
+    return (plan.options.settle_timeout + plan.options.abort_grace).total_seconds() + _MARGIN_S
+
+
+def _drain_s(plan: Plan) -> float:
+    """The session bounds its own drain; this is only the bound on that."""
+    options = plan.options
+    closing = options.drain_timeout + options.settle_timeout + options.abort_grace + options.rpc_timeout
+    return closing.total_seconds() + HANDLER_GRACE_S + _MARGIN_S
+
+
+class BackoffReports:
+    """Turns the tree's reports about waiting into the runtime's own event."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._arms: dict[str, Arm] = {f"{ROOT}/main": "main", f"{ROOT}/parking": "parking"}
+
+    def __call__(self, event: Event) -> None:
+        """Observe one report of the tree."""
+        arm = self._arms.get(event.path)
+        if arm is None:
+            return
+        if isinstance(event, BackoffChosen):
+            self._emit(arm, event.delay_s)
+        elif isinstance(event, ChildMoved) and event.before is ChildState.BACKOFF:
+            self._emit(arm, 0.0)
+
+    def _emit(self, arm: Arm, seconds: float) -> None:
+        self._plan.reporter.emit(BackoffChanged(self._plan.queue, arm, seconds))
