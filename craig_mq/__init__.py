@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from craig_mq.core.envelope import EventEnvelope
     from craig_mq.core.errors import DlqConfigError
     from craig_mq.core.outcome import Acked, Nacked, Returned, Unconfirmed
+    from craig_mq.runtime.errors import SubscribeDlqError
+    from craig_mq.runtime.subscribe import subscribe_dlq
 
 __all__ = [
     "Acked",
@@ -28,9 +30,11 @@ __all__ = [
     "EventEnvelope",
     "Nacked",
     "Returned",
+    "SubscribeDlqError",
     "SubscriptionOptions",
     "Unconfirmed",
     "classify",
+    "subscribe_dlq",
 ]
 
 _HOMES = {
@@ -45,7 +49,9 @@ _HOMES = {
     "Returned": "craig_mq.core.outcome",
     "SubscriptionOptions": "craig_mq.core.config",
     "Unconfirmed": "craig_mq.core.outcome",
+    "SubscribeDlqError": "craig_mq.runtime.errors",
     "classify": "craig_mq.core.classify",
+    "subscribe_dlq": "craig_mq.runtime.subscribe",
 }
 
 

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator
 
 from supervisors import SupervisorError
+from supervisors.exits import leaves
 
 
 class SubscribeErrorKind(enum.Enum):
@@ -54,10 +55,8 @@ def crash_of(error: Exception) -> SubscriptionCrashed:
 
 
 def _roots(error: BaseException) -> Iterator[Exception]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _roots(inner)
-    elif isinstance(error, SupervisorError) and error.__cause__ is not None:
-        yield from _roots(error.__cause__)
-    elif isinstance(error, Exception):
-        yield error
+    for leaf in leaves(error):
+        if isinstance(leaf, SupervisorError) and leaf.__cause__ is not None:
+            yield from _roots(leaf.__cause__)
+        elif isinstance(leaf, Exception):
+            yield leaf

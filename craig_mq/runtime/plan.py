@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from typing import TypeAlias
 
 import attrs
 
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.core.dead_letter import DeadLetter
-from craig_mq.core.route import is_canonical
 from craig_mq.core.topology import Topology
 from craig_mq.runtime.reporting import Reporter
 from craig_mq.runtime.sources import Sources
@@ -20,9 +18,6 @@ from craig_mq.transport.broker import Broker, ConnectionOptions
 
 Handler: TypeAlias = Callable[[DeadLetter], Awaitable[None]]
 """Returns once the dead letter is dealt with, or raises ``DlqError`` to choose a disposition."""
-
-
-_REMEMBERED_ROUTES = 1_024
 
 
 @attrs.define(frozen=True, slots=True, eq=False)
@@ -40,13 +35,7 @@ class Plan:
     reporter: Reporter
     gate: StartGate
     tally: Tally
-    is_canonical: Callable[[str], bool] = attrs.field(init=False)
-
-    @is_canonical.default
-    def _remember_routes(self) -> Callable[[str], bool]:
-        # Asked once a delivery, answered from few distinct keys: a bounded memory keeps it off the hot path.
-        route = self.options.return_route
-        return lru_cache(_REMEMBERED_ROUTES)(lambda key: is_canonical(key, self.binding_keys, route))
+    is_canonical: Callable[[str], bool]
 
     def connection(self, role: str) -> ConnectionOptions:
         """Return connection options whose name tells an operator which part of which queue this is."""

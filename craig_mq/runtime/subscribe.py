@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import attrs
 import trio
 
-from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions, validate_names
+from craig_mq.core.config import DlqRetryConfig, ReturnRoute, SubscriptionOptions, validate_names
 from craig_mq.core.errors import DlqConfigError
+from craig_mq.core.route import is_canonical
 from craig_mq.core.topology import topology_for
 from craig_mq.observe.events import Observer, SubscriptionEnded
 from craig_mq.runtime.arm_memory import ArmMemory
@@ -30,6 +32,8 @@ from craig_mq.runtime.statistics import Tally
 from craig_mq.runtime.tree import BackoffReports, subscription_tree
 from craig_mq.transport.broker import Broker
 from supervisors import Supervisor
+
+_REMEMBERED_ROUTES = 1_024
 
 DEFAULT_CONFIG = DlqRetryConfig()
 DEFAULT_OPTIONS = SubscriptionOptions()
@@ -74,11 +78,22 @@ async def subscribe_dlq(
         Reporter(observer),
         StartGate(),
         Tally(),
+        _routes(tuple(binding_keys), options.return_route),
     )
     main, parking = ArmMemory("main"), ArmMemory("parking")
     tree = Supervisor(subscription_tree(plan, parking, main), observer=BackoffReports(plan))
     handle = DlqSubscription(queue, tree, main, parking, plan.tally)
     await _Subscription(plan, tree, handle).run(task_status)
+
+
+def _routes(binding_keys: tuple[str, ...], return_route: ReturnRoute) -> Callable[[str], bool]:
+    """Remember answers: it is asked once a delivery, about few distinct keys."""
+
+    @lru_cache(_REMEMBERED_ROUTES)
+    def canonical(routing_key: str) -> bool:
+        return is_canonical(routing_key, binding_keys, return_route)
+
+    return canonical
 
 
 @attrs.define(slots=True, eq=False)
