@@ -15,6 +15,7 @@ import pytest
 
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.memory import MemoryBroker
+from craig_mq.transport.native import NativeBroker
 
 BrokerFactory = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Broker]]
 
@@ -25,8 +26,15 @@ async def memory_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]
     yield MemoryBroker()
 
 
+@asynccontextmanager
+async def native_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    """The native transport on a fresh vhost of the session's node."""
+    yield NativeBroker(request.getfixturevalue("vhost_url"))
+
+
 TRANSPORTS: dict[str, tuple[BrokerFactory, tuple[pytest.MarkDecorator, ...]]] = {
     "memory": (memory_broker, ()),
+    "native": (native_broker, (pytest.mark.broker,)),
 }
 
 _params = [pytest.param(factory, id=name, marks=marks) for name, (factory, marks) in TRANSPORTS.items()]
