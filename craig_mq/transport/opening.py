@@ -1,0 +1,52 @@
+"""Which transport serves a URL. Clients and bridges are imported only once they are asked for."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, Literal, TypeAlias, assert_never
+
+from craig_mq.transport.broker import Broker
+from craig_mq.transport.url import AmqpUrl, BrokerUrlError, parse_amqp_url
+
+MEMORY_URL: Final = "memory://"
+
+TransportName: TypeAlias = Literal["aio-pika"]
+
+
+def open_broker(
+    url: str, *, transport: TransportName = "aio-pika", ssl_context: ssl.SSLContext | None = None
+) -> AbstractAsyncContextManager[Broker]:
+    """Open a broker for the length of the block; it dials nothing until ``connect``.
+
+    ``memory://`` is an in-process broker with RabbitMQ's semantics; ``amqp://`` and ``amqps://`` are
+    served by ``transport``. ``ssl_context`` replaces the one the URL's options ask for. Raises
+    BrokerUrlError at once, holding no part of the URL. Leaving the block ends what the transport
+    runs in the background; connections must have been left before.
+    """
+    if url == MEMORY_URL:
+        return _open_memory()
+    parsed: AmqpUrl | None = None
+    problem = ""
+    try:
+        parsed = parse_amqp_url(url)
+    except BrokerUrlError as error:
+        problem = str(error)
+    del url  # raised afresh, so that a traceback showing local variables shows no password either
+    if parsed is None:
+        raise BrokerUrlError(f"{problem} (or use {MEMORY_URL} for the embedded broker)")
+    match transport:
+        case "aio-pika":
+            from craig_mq.transport.aio_pika import open_aio_pika_broker
+
+            return open_aio_pika_broker(parsed, ssl_context=ssl_context)
+        case _:
+            assert_never(transport)
+
+
+@asynccontextmanager
+async def _open_memory() -> AsyncGenerator[Broker, None]:
+    from craig_mq.transport.memory import MemoryBroker
+
+    yield MemoryBroker()
