@@ -16,6 +16,7 @@ import pytest
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.memory import MemoryBroker
 from craig_mq.transport.native import NativeBroker
+from craig_mq.transport.opening import open_broker
 
 BrokerFactory = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Broker]]
 
@@ -32,9 +33,17 @@ async def native_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]
     yield NativeBroker(request.getfixturevalue("vhost_url"))
 
 
+@asynccontextmanager
+async def aio_pika_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    """The session's RabbitMQ node, through aio-pika, in a vhost of the test's own."""
+    async with open_broker(request.getfixturevalue("vhost_url"), transport="aio-pika") as opened:
+        yield opened
+
+
 TRANSPORTS: dict[str, tuple[BrokerFactory, tuple[pytest.MarkDecorator, ...]]] = {
     "memory": (memory_broker, ()),
     "native": (native_broker, (pytest.mark.broker,)),
+    "aio-pika": (aio_pika_broker, (pytest.mark.broker,)),
 }
 
 _params = [pytest.param(factory, id=name, marks=marks) for name, (factory, marks) in TRANSPORTS.items()]
