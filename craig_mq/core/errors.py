@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 
-class MalformedBody(ValueError):  # noqa: N818 -- names the case, and the quarantine reason
+class MalformedBody(ValueError):
     """The body cannot be read as an envelope; the text says why and never quotes the body."""
 
 
@@ -26,9 +26,9 @@ class DlqConfigError(ValueError):
         self.allowed = allowed
 
 
-class IllegalTransition(Exception):  # noqa: N818 -- h11's and architecture's own term, not a failure
+class IllegalTransition(Exception):
     """An event that the state does not accept: a bug of the caller. The machine is unchanged."""
 
 
-class EnvelopeNotSerializable(ValueError):  # noqa: N818 -- says what is the case, as MalformedBody does
+class EnvelopeNotSerializable(ValueError):
     """The message's own envelope cannot be serialised: provably message-specific (ADR-059 §taxonomy)."""

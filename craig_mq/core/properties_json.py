@@ -93,7 +93,8 @@ def _table(table: Mapping[object, object], depth: int) -> Json:
     for name, value in table.items():
         if type(name) is not str or name[:1] == "$" or not _is_plain(name):
             return {"$table": [[_to_json(key, depth), _to_json(item, depth)] for key, item in table.items()]}
-        document[name] = _to_json(value, depth)
+        plain = type(value) is int or (type(value) is str and value.isascii())
+        document[name] = cast("Json", value) if plain else _to_json(value, depth)
     return document
 
 

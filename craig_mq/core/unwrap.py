@@ -86,11 +86,13 @@ def read_capture(envelope: EventEnvelope) -> Capture | InvalidWrapper | None:
     if _MARK not in envelope.payload:
         return None
     try:
-        if "craig_capture" not in members(envelope.payload):
+        if not _claims_capture(envelope.payload):
             return None
         raw = bytes(_decode_payload(envelope.payload).craig_capture)
         wire = _decode_capture(raw)
-        if _encode(wire) != raw and has_repeated_names(raw, members(raw)):
+        # What re-encodes to itself was written by us and repeats nothing.
+        ours = _encode(PayloadWire(msgspec.Raw(_encode(wire)))) == envelope.payload
+        if not ours and (_repeats(envelope.payload) or _repeats(raw)):
             return InvalidWrapper("a name is repeated in the capture")
     except (MalformedBody, msgspec.MsgspecError, RecursionError) as error:
         return InvalidWrapper(str(error))
@@ -136,6 +138,16 @@ def open_body(capture: Capture) -> tuple[EventEnvelope, bytes] | InvalidWrapper:
         return decode_envelope(body), body
     except MalformedBody as error:
         return InvalidWrapper(f"the embedded body is no envelope: {error}")
+
+
+def _claims_capture(payload: bytes) -> bool:
+    if payload.startswith(b"{" + _MARK):
+        return True
+    return payload.startswith(b"{") and "craig_capture" in members(payload)
+
+
+def _repeats(document: bytes) -> bool:
+    return has_repeated_names(document, members(document))
 
 
 def _inflate(data: bytes, length: int) -> bytes:
