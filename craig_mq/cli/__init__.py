@@ -1,0 +1,40 @@
+"""The command line: thin groups, each imported only when it is called.
+
+    craig-mq review run
+
+The program starts without bridges, servers and clients; a group brings what it needs.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+import click
+
+_GROUPS: Final[Mapping[str, tuple[str, str]]] = {
+    "review": ("craig_mq.cli.review", "The dead-letter review: quarantine, redrive and committed effects."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose subgroups are modules, imported when invoked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_GROUPS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _GROUPS:
+            return super().get_command(ctx, cmd_name)
+        module, _ = _GROUPS[cmd_name]
+        command: click.Command = getattr(import_module(module), f"{cmd_name}_group")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in sorted(_GROUPS.items())])
+
+
+@click.group(cls=_LazyGroup)
+@click.version_option(package_name="craig-mq")
+def main() -> None:
+    """Settle RabbitMQ dead letters without losing one."""

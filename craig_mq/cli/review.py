@@ -1,0 +1,119 @@
+"""`craig-mq review`: run the experiment on a terminal, export it, build its page or serve it."""
+
+from pathlib import Path
+
+import click
+
+from craig_mq.review import ParameterError, Params, Run, caption, export, simulate, trace
+
+
+class _RefusedError(click.ClickException):
+    """A refused parameter: one line on stderr, exit code 2."""
+
+    exit_code = 2
+
+
+def _read_settings(_: click.Context, __: click.Parameter, settings: tuple[str, ...]) -> Params:
+    values: dict[str, str] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise _RefusedError(f"--set takes NAME=VALUE, not {setting!r}")
+        values[name.strip()] = text.strip()
+    try:
+        return Params.from_text(values)
+    except ParameterError as error:
+        raise _RefusedError(str(error)) from error
+
+
+_settings = click.option(
+    "--set",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_read_settings,
+    help="Set a parameter, such as max_receives=3, action=hold or repair=false.",
+)
+_out = click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write."
+)
+
+
+@click.group("review")
+def review_group() -> None:
+    """The dead-letter review: quarantine, redrive and committed effects.
+
+    A deterministic offline experiment on application policy, not a live broker. Modeled seconds are not
+    measured queue latency.
+    """
+
+
+@review_group.command("run")
+@_settings
+@click.option("--trace", "show_trace", is_flag=True, help="Print one line per transition.")
+@click.option("--json", "show_json", is_flag=True, help="Print the whole run as JSON.")
+@click.option("--caption", "captioned", type=int, metavar="I", help="Print the sentence of snapshot I.")
+@click.option("--step", type=int, metavar="I", help="Show snapshot I instead of the last.")
+def run_command(
+    params: Params, *, show_trace: bool, show_json: bool, captioned: int | None, step: int | None
+) -> None:
+    """Run the experiment and show its diagram, table and ledger."""
+    if show_trace + show_json + (captioned is not None) + (step is not None) > 1:
+        raise _RefusedError("choose one of --trace, --json, --caption and --step")
+    run = simulate(params)
+    try:
+        if show_trace:
+            click.echo("\n".join(trace(run)))
+        elif show_json:
+            click.echo(export(run), nl=False)
+        elif captioned is not None:
+            click.echo(caption(run, captioned))
+        else:
+            _show(run, len(run.events) if step is None else step)
+    except IndexError as error:
+        raise _RefusedError(str(error)) from error
+
+
+def _show(run: Run, index: int) -> None:
+    from rich.console import Console
+
+    from craig_mq.review.terminal import render
+
+    Console().print(render(run, index))
+
+
+@review_group.command("export")
+@_settings
+@_out
+def export_command(params: Params, out: Path) -> None:
+    """Write the whole run as JSON, byte-identical for the same parameters."""
+    out.write_text(export(simulate(params)), encoding="utf-8", newline="\n")
+
+
+@review_group.command("html")
+@_out
+def html_command(out: Path) -> None:
+    """Write the page as one offline file that makes no request; it offers the listed choices only."""
+    from craig_mq.review.page.offline import offline_page
+
+    page = offline_page()
+    out.write_text(page, encoding="utf-8", newline="\n")
+    click.echo(f"{out}: {len(page.encode()):,} bytes")
+
+
+@review_group.command("serve")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8659, show_default=True, help="0 picks a free one."
+)
+def serve_command(port: int) -> None:
+    """Serve the page on 127.0.0.1 until interrupted, in a process of its own."""
+    import trio
+
+    from craig_mq.review.page.listener import bind_loopback, serve_until_signalled
+
+    try:
+        listening = bind_loopback(port)
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
+    click.echo(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+    trio.run(serve_until_signalled, listening)
