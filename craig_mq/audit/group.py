@@ -44,6 +44,11 @@ class _Pending:
         self.done.set()
 
 
+def _failed(error: Exception) -> DlqError[Exception]:
+    """A fresh error for each caller: one shared instance would mix the callers' tracebacks."""
+    return DlqError(classify(error), source=error)
+
+
 class GroupCommitter:
     """Collects rows into groups and hands each group to ``commit``, one at a time for each ``run``.
 
@@ -68,13 +73,12 @@ class GroupCommitter:
             await self._send.send(pending)
             await pending.done.wait()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pending.verdict = StoreClosed("the store is closed")
+            raise _failed(StoreClosed("the store is closed")) from None
         finally:
             pending.abandoned = True
         verdict = pending.verdict
         if isinstance(verdict, Exception):
-            # A fresh error for each caller: one shared instance would mix the callers' tracebacks.
-            raise DlqError(classify(verdict), source=verdict) from verdict
+            raise _failed(verdict) from verdict
         if verdict is None:
             raise trio.TrioInternalError("a pending row was released without a verdict")
         return verdict
@@ -86,20 +90,19 @@ class GroupCommitter:
     async def run(self) -> None:
         """Commit groups until closed and empty. Cancelled: the group in hand is finished, the rest fails."""
         held: deque[_Pending] = deque()
+        await trio.lowlevel.checkpoint()
         try:
             async for first in self._receive:
                 held.append(first)
                 while held:
-                    await self._gather(held)
-                    await self._commit_group(self._form(held))
+                    self._take_waiting(held)
+                    if len(held) < self._limits.rows:
+                        await trio.sleep(self._limits.delay_s)
+                        self._take_waiting(held)
+                    if group := self._form(held):
+                        await self._commit_group(group)
         finally:
             self._refuse(held)
-
-    async def _gather(self, held: deque[_Pending]) -> None:
-        self._take_waiting(held)
-        if len(held) < self._limits.rows:
-            await trio.sleep(self._limits.delay_s)
-            self._take_waiting(held)
 
     def _take_waiting(self, held: deque[_Pending]) -> None:
         while len(held) < self._limits.rows:
@@ -128,8 +131,6 @@ class GroupCommitter:
         return group
 
     async def _commit_group(self, group: list[_Pending]) -> None:
-        if not group:
-            return
         try:
             verdicts = await self._commit([pending.entry for pending in group])
         except Exception as error:  # noqa: BLE001 - every caller gets it, with a disposition
@@ -139,6 +140,7 @@ class GroupCommitter:
             raise
         for pending, verdict in zip(group, verdicts, strict=True):
             pending.settle(verdict)
+        await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _refuse(self, group: Iterable[_Pending]) -> None:
         self._send.close()

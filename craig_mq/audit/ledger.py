@@ -185,8 +185,10 @@ class Ledger:
             self._options.on_event(CommitResolved(len(entries), attempt.found))
         self._report(verdicts, perf_counter() - began)
         # What is committed must reach those who wait for it; statement timeouts bound the check.
-        with trio.CancelScope(shield=True):
-            await self._check_threshold(entries)
+        kinds = self._kinds_to_check(entries, verdicts)
+        if self._options.alert_threshold is not None and kinds:
+            with trio.CancelScope(shield=True):
+                await self._fire_alerts(kinds, self._options.alert_threshold)
         return verdicts
 
     async def _bounded(self, attempt: GroupCommit) -> list[Verdict]:
@@ -217,23 +219,33 @@ class Ledger:
         for name, rows in settled.items():
             self._options.on_event(RowsSettled(name, rows))
 
-    async def _check_threshold(self, entries: Sequence[Entry]) -> None:
-        """Fire the alerts these rows bring about; a kind whose check failed is checked again next time."""
-        threshold, now = self._options.alert_threshold, self._options.clock()
-        if threshold is None:
-            return
-        self._unchecked |= kinds_in_window((entry.row for entry in entries), now)
-        self._unchecked -= {kind for kind, fired in self._fired.items() if fired > now - WINDOW}
-        if not self._unchecked:
-            return
+    def _kinds_to_check(self, entries: Sequence[Entry], verdicts: Sequence[Verdict]) -> set[Kind]:
+        """The kinds of what is in the ledger now, without those whose alert of this hour has fired here.
+
+        Phantoms count as well: a crash may have come between their commit and their check.
+        """
+        now = self._options.clock()
+        present = (
+            entry.row for entry, one in zip(entries, verdicts, strict=True) if not isinstance(one, Exception)
+        )
+        recent = {kind for kind, fired_at in self._fired.items() if fired_at > now - WINDOW}
+        return (self._unchecked | kinds_in_window(present, now)) - recent
+
+    async def _fire_alerts(self, kinds: set[Kind], threshold: int) -> None:
+        """Fire what these kinds bring about; after a failed check the next group checks them again."""
+        self._unchecked = kinds
         try:
             alerts = await self.run(
-                partial(evaluate, kinds=tuple(self._unchecked), threshold=threshold, now=now)
+                partial(evaluate, kinds=kinds, threshold=threshold, now=self._options.clock())
             )
         except Exception as error:  # noqa: BLE001 - the rows are committed: an alert must not undo their acks
             self._options.on_event(AlertCheckFailed(str(error).strip()))
-            return
-        self._unchecked.clear()
+        else:
+            self._unchecked = set()
+            self._announce(alerts)
+        await trio.lowlevel.checkpoint()
+
+    def _announce(self, alerts: Sequence[ThresholdCrossed]) -> None:
         for alert in alerts:
             self._fired[alert.source_service, alert.event_type] = alert.fired_at
             self._options.on_event(alert)

@@ -39,12 +39,14 @@ async def open_store(url: str, options: LedgerOptions = DEFAULT_OPTIONS) -> Asyn
             finally:
                 store.close()
     except BaseExceptionGroup as group:
-        # The nursery is this module's own affair: the block's exception leaves as it was raised.
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None  # noqa: ASYNC123 - it keeps its own cause and traceback
-        raise
+        raise _sole(group) from None
     finally:
         await store.aclose()
+
+
+def _sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The block's exception as it was raised: the nursery around the block is this module's own affair."""
+    return group.exceptions[0] if len(group.exceptions) == 1 else group
 
 
 def backend_of(url: str) -> Backend:

@@ -1,0 +1,1 @@
+"""The ledger for services: PostgreSQL through psycopg 3, many replicas at once."""

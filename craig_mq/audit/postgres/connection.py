@@ -1,0 +1,152 @@
+"""One PostgreSQL connection behind the ledger's seam."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+
+from craig_mq.audit.chain import Link
+from craig_mq.audit.columns import as_bytes, as_int, as_uuid
+from craig_mq.audit.database import Columns, Linked
+from craig_mq.audit.errors import UnstorableRow
+from craig_mq.audit.schema import COLUMN_LIST
+
+# Keys of PostgreSQL's advisory locks: any two numbers nobody else in the database uses.
+MIGRATION_LOCK: Final = 0x63726169675F6D71
+ARCHIVING_LOCK: Final = MIGRATION_LOCK + 1
+
+_ARRAYS: Final = (
+    "uuid", "text", "text", "text", "text", "timestamptz", "timestamptz", "text", "text", "bigint",
+    "bytea", "boolean", "uuid", "text", "bigint", "bytea", "bytea",
+)  # fmt: skip
+# One statement for the whole group, columns as arrays: one round trip, one plan, whatever the size.
+_INSERT: Final = (
+    f"INSERT INTO occurrence ({COLUMN_LIST})"  # noqa: S608 - fixed names
+    f" SELECT * FROM unnest({', '.join(f'%b::{kind}[]' for kind in _ARRAYS)})"
+    " ON CONFLICT DO NOTHING RETURNING id"
+)
+
+
+@lru_cache(maxsize=256)
+def _placeholders(sql: str) -> bytes:
+    return sql.replace("?", "%s").encode()
+
+
+def _columns(row: Linked) -> tuple[object, ...]:
+    entry, link, canonical_id = row.insertion.entry, row.link, row.insertion.canonical_id
+    return (
+        entry.id,
+        row.insertion.token,
+        entry.row.envelope_id,
+        entry.row.source_service,
+        entry.row.event_type,
+        entry.row.occurred_at,
+        entry.recorded_at,
+        entry.row.queue,
+        entry.row.reason,
+        entry.row.park_count,
+        entry.row.content_sha256,
+        canonical_id is not None,
+        canonical_id,
+        link.writer,
+        link.seq,
+        link.chain,
+        entry.row.body,
+    )
+
+
+class PostgresDatabase:
+    """A connection in autocommit mode; transactions are always explicit."""
+
+    exclusive = False
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[Columns]:
+        """Every row of a query."""
+        return self._connection.execute(_placeholders(sql), parameters, binary=True).fetchall()
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        """Run one statement and return how many rows it changed."""
+        return self._connection.execute(_placeholders(sql), parameters).rowcount
+
+    def execute_many(self, sql: str, parameters: Sequence[Sequence[object]]) -> int:
+        """Run one statement for each set of parameters and return how many rows they changed in all."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_placeholders(sql), parameters)
+            return cursor.rowcount
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Read committed: each statement sees what others committed before it."""
+        with self._connection.transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """One state of the ledger for every query in the block."""
+        with self._connection.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+
+    @contextmanager
+    def savepoint(self) -> Generator[None]:
+        """Undo only this block's writes on an exception."""
+        with self._connection.transaction():
+            yield
+
+    def take_writer(self) -> Link | None:
+        """Any chain no other transaction is appending to: as many chains as transactions at one time."""
+        row = self._connection.execute(
+            "SELECT writer, seq, chain FROM writer WHERE NOT imported"
+            " ORDER BY writer LIMIT 1 FOR UPDATE SKIP LOCKED"
+        ).fetchone()
+        return Link(str(row[0]), as_int(row[1]), as_bytes(row[2])) if row else None
+
+    def advance_writer(self, head: Link, *, new: bool) -> None:
+        """Store the chain's new head."""
+        if new:
+            self.execute("INSERT INTO writer VALUES (?, ?, ?, false)", (head.writer, head.seq, head.chain))
+        else:
+            self.execute(
+                "UPDATE writer SET seq = ?, chain = ? WHERE writer = ?", (head.seq, head.chain, head.writer)
+            )
+
+    def insert_rows(self, rows: Sequence[Linked]) -> set[UUID]:
+        """Insert in the order of tokens, so that two replicas never wait for each other in a circle."""
+        ordered = sorted(rows, key=lambda row: row.insertion.token or "")
+        arrays = [list(column) for column in zip(*map(_columns, ordered), strict=True)]
+        try:
+            cursor = self._connection.execute(_INSERT, arrays, binary=True)
+        except (psycopg.DataError, UnicodeEncodeError, OverflowError) as error:
+            if isinstance(error, psycopg.DataError) and error.sqlstate is not None:
+                raise
+            # Refused on this side: a NUL, for one, can't be in any text of PostgreSQL.
+            raise UnstorableRow(str(error)) from error
+        return {as_uuid(row_id) for (row_id,) in cursor.fetchall()}
+
+    def serialize_archiving(self) -> None:
+        """Wait, within the lock timeout, until no other transaction moves or purges rows."""
+        self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (ARCHIVING_LOCK,))
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection was closed, by whichever side."""
+        return self._connection.closed
+
+    def abort(self) -> None:
+        """Shut the socket down: the waiting thread gets an error at once, even from a frozen server."""
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._connection.close()
