@@ -6,7 +6,6 @@ defaults and documentation at once.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -29,13 +28,15 @@ _Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def _duration(value: timedelta | float) -> timedelta:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        # What is no duration is refused by the validator, which knows the field's name.
-        return cast("timedelta", value)
-    try:
-        return timedelta(seconds=value)
-    except OverflowError:
-        return cast("timedelta", value)
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, bool):
+        try:
+            return timedelta(seconds=value)
+        except (OverflowError, TypeError, ValueError):
+            pass
+    # What is no duration is refused by the validator, which knows the field's name.
+    return cast("timedelta", value)
 
 
 def _optional_duration(value: timedelta | float | None) -> timedelta | None:
