@@ -86,6 +86,9 @@ class PostgresBackend:
 
 
 def _version(database: Database) -> int:
-    if database.fetch("SELECT to_regclass(?)", (f"{SCHEMA}.schema_version",))[0][0] is None:
+    # Reads the catalogue's table, not to_regclass: that one may answer from a cache which a migration
+    # committed while this session waited for the lock has not yet reached.
+    exists = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ? AND tablename = 'schema_version'"
+    if not database.fetch(exists, (SCHEMA,)):
         return 0
     return as_int(database.fetch("SELECT version FROM schema_version")[0][0])
