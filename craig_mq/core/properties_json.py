@@ -51,7 +51,7 @@ def headers_from_json(document: bytes) -> Mapping[str, object]:
         return {}
     try:
         headers = _from_json(_decode(document).get("headers"))
-    except (msgspec.MsgspecError, RecursionError, ValueError, InvalidOperation):
+    except (msgspec.MsgspecError, RecursionError, ValueError, TypeError, InvalidOperation):
         return {}
     return cast("dict[str, object]", headers) if isinstance(headers, dict) else {}
 
