@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import trio
@@ -58,22 +59,28 @@ async def dial(target: Target, progress: Progress, resolvers: trio.CapacityLimit
 
 
 async def _resolve(target: Target, resolvers: trio.CapacityLimiter) -> list[_Address]:
-    """Resolve in a thread that is abandoned on cancellation; ``resolvers`` bounds such threads."""
-    flags = 0
+    """Resolve in a thread that is abandoned on cancellation; ``resolvers`` bounds such threads.
+
+    A numeric address needs no thread.
+    """
+    look_up = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
     try:
-        ipaddress.ip_address(target.host)
-        flags = socket.AI_NUMERICHOST
-    except ValueError:
-        pass  # a name
-    try:
-        found = await trio.to_thread.run_sync(
-            lambda: socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM, flags=flags),
-            abandon_on_cancel=True,
-            limiter=resolvers,
-        )
+        if _is_numeric(target.host):
+            found = look_up(flags=socket.AI_NUMERICHOST)
+            await trio.lowlevel.checkpoint()
+        else:
+            found = await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=resolvers)
     except (OSError, UnicodeError) as error:
         raise unreachable(f"{target.host} cannot be resolved: {_reason(error)}") from None
     return [(int(family), address) for family, _, _, _, address in found]  # type: ignore[misc]  # SOCK_STREAM
+
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def _connect_any(addresses: list[_Address]) -> trio.socket.SocketType:

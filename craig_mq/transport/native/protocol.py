@@ -59,10 +59,11 @@ _CONTENT: Final[dict[int, Callable[[bytes, int, int, NameCache], Envelope]]] = {
 class _Slot:
     """One channel number in use. ``closing``: our close is out, everything but its answer is dropped."""
 
-    __slots__ = ("closing", "content")
+    __slots__ = ("answered", "closing", "content")
 
     def __init__(self) -> None:
         """Open, expecting a method."""
+        self.answered = False
         self.closing = False
         self.content = ContentAssembly()
 
@@ -172,18 +173,26 @@ class AmqpProtocol:
         if index == methods.CHANNEL_CLOSE:
             reason = ChannelClose(*methods.decode_close(arguments))
             self.outbox.put(methods.encode(commands.Channel.CloseOk(), channel))
-            if not slot.closing:
+            if slot.closing:
+                self._close_answered(channel, slot)  # the closes crossed; the number waits for our close-ok
+            else:
                 self._release(channel)
                 self._events.append(ChannelEnded(channel, reason))
         elif slot.closing:
             if index == methods.CHANNEL_CLOSE_OK:
                 self._release(channel)
-                self._events.append(Replied(channel, commands.Channel.CloseOk()))
+                self._close_answered(channel, slot)
         elif index == methods.CANCEL:
             tag, _ = methods.short_string(arguments, 0, len(arguments))
             self._events.append(ConsumerCancelled(channel, tag))
         else:
             self._events.append(Replied(channel, methods.decode(index, arguments)))
+
+    def _close_answered(self, channel: int, slot: _Slot) -> None:
+        """Report once that the peer knows of our close."""
+        if not slot.answered:
+            slot.answered = True
+            self._events.append(Replied(channel, commands.Channel.CloseOk()))
 
     def _connection_method(self, index: int, arguments: bytes) -> None:
         if index == methods.CONNECTION_CLOSE:
