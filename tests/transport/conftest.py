@@ -21,6 +21,7 @@ from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOpt
 from craig_mq.transport.memory import MemoryBroker
 from craig_mq.transport.native import NativeBroker
 from craig_mq.transport.opening import open_broker
+from craig_mq.transport.url import parse_amqp_url
 
 BrokerFactory = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Broker]]
 
@@ -36,7 +37,7 @@ async def memory_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]
 @asynccontextmanager
 async def native_broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
     """The native transport on a fresh vhost of the session's node."""
-    yield NativeBroker(request.getfixturevalue("vhost_url"))
+    yield NativeBroker(parse_amqp_url(request.getfixturevalue("vhost_url")))
 
 
 @asynccontextmanager

@@ -6,6 +6,5 @@ shell (``dial``, ``stream``, ``connection``, ``channel``, ``consumer``).
 """
 
 from craig_mq.transport.native.broker import NativeBroker
-from craig_mq.transport.native.target import TlsOptions
 
-__all__ = ["NativeBroker", "TlsOptions"]
+__all__ = ["NativeBroker"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
@@ -10,9 +11,9 @@ import trio
 
 from craig_mq.transport.broker import Connection, ConnectionOptions
 from craig_mq.transport.native.connection import NativeConnection
-from craig_mq.transport.native.dial import Progress, dial, shake_hands, unreachable
+from craig_mq.transport.native.dial import Progress, Target, dial, shake_hands, unreachable
 from craig_mq.transport.native.events import Event
-from craig_mq.transport.native.target import TlsOptions, parse_target
+from craig_mq.transport.url import AmqpUrl
 
 _RESOLVERS: Final = 8
 """So many name look-ups may be under way, abandoned ones included."""
@@ -21,9 +22,15 @@ _RESOLVERS: Final = 8
 class NativeBroker:
     """AMQP 0-9-1 on Trio streams. See ``transport.broker.Broker``."""
 
-    def __init__(self, url: str, *, tls: TlsOptions | None = None) -> None:
-        """Parse the URL; nothing is dialled. Raises ValueError whose text holds no part of the URL."""
-        self._target = parse_target(url, tls)
+    def __init__(
+        self, url: AmqpUrl, *, ssl_context: ssl.SSLContext | None = None, external: bool = False
+    ) -> None:
+        """Dial nothing yet. ``external`` logs in by the client certificate (SASL EXTERNAL).
+
+        ``ssl_context`` replaces the one the URL's options ask for; the files those name are read at
+        every connect, so a renewed certificate needs no restart.
+        """
+        self._target = Target(url, ssl_context, external)
         self._resolvers = trio.CapacityLimiter(_RESOLVERS)
 
     def __repr__(self) -> str:
@@ -32,7 +39,7 @@ class NativeBroker:
     @property
     def display_url(self) -> str:
         """See the protocol."""
-        return self._target.display_url
+        return self._target.url.display_url
 
     def connect(self, options: ConnectionOptions) -> AbstractAsyncContextManager[Connection]:
         """See the protocol."""

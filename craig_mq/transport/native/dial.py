@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+import attrs
 import trio
 
 from craig_mq.core.close import ConnectionClose
@@ -20,13 +21,29 @@ from craig_mq.transport.native.events import ConnectionEnded, Event, Opened
 from craig_mq.transport.native.handshake import MechanismRefused, Proposal
 from craig_mq.transport.native.protocol import AmqpProtocol
 from craig_mq.transport.native.stream import ByteStream
-from craig_mq.transport.native.target import Target, TlsOptions
 from craig_mq.transport.native.wire import ProtocolViolation
+from craig_mq.transport.url import AmqpUrl
 
 _TEMPORARY_CLOSES: Final = frozenset({320, 541, 506})
 """Closes during the handshake that pass by themselves: forced, internal error, resource error."""
 
 _Address = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
+
+
+@attrs.define(frozen=True, slots=True)
+class Target:
+    """Where to connect and how to log in. ``context`` None means what the URL asks for."""
+
+    url: AmqpUrl
+    context: ssl.SSLContext | None
+    external: bool
+
+    def proposal(self, options: ConnectionOptions) -> Proposal:
+        """Say what the handshake asks for; the SASL response in it is a secret."""
+        mechanism, response = "PLAIN", f"\0{self.url.user}\0{self.url.password}"
+        if self.external:
+            mechanism, response = "EXTERNAL", ""
+        return Proposal(mechanism, response, self.url.vhost, options.name, options.heartbeat)
 
 
 class Progress:
@@ -49,29 +66,42 @@ def refused(text: str) -> ConnectError:
 
 async def dial(target: Target, progress: Progress, resolvers: trio.CapacityLimiter) -> ByteStream:
     """Open a byte stream to the broker. Raises ConnectError. Cancelled: nothing is left open."""
-    addresses = await _resolve(target, resolvers)
+    addresses = await _resolve(target.url, resolvers)
+    context = _tls_context(target)
     progress.step = "connecting"
     connected = await _connect_any(addresses)
-    if target.tls is None:
+    if context is None:
         return ByteStream(trio.SocketStream(connected))
     progress.step = "the TLS handshake"
-    return await _start_tls(trio.SocketStream(connected), target, target.tls)
+    return await _start_tls(trio.SocketStream(connected), context, target.url.host)
 
 
-async def _resolve(target: Target, resolvers: trio.CapacityLimiter) -> list[_Address]:
+def _tls_context(target: Target) -> ssl.SSLContext | None:
+    """Return the context to use, None without TLS. Raises ConnectError for files that cannot be used."""
+    if not target.url.tls:
+        return None
+    if target.context is not None:
+        return target.context
+    try:
+        return target.url.ssl_context()
+    except OSError as error:
+        raise refused(f"TLS files: {_reason(error)}") from None
+
+
+async def _resolve(url: AmqpUrl, resolvers: trio.CapacityLimiter) -> list[_Address]:
     """Resolve in a thread that is abandoned on cancellation; ``resolvers`` bounds such threads.
 
     A numeric address needs no thread.
     """
-    look_up = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, url.host, url.port, type=socket.SOCK_STREAM)
     try:
-        if _is_numeric(target.host):
+        if _is_numeric(url.host):
             found = look_up(flags=socket.AI_NUMERICHOST)
             await trio.lowlevel.checkpoint()
         else:
             found = await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=resolvers)
     except (OSError, UnicodeError) as error:
-        raise unreachable(f"{target.host} cannot be resolved: {_reason(error)}") from None
+        raise unreachable(f"{url.host} cannot be resolved: {_reason(error)}") from None
     return [(int(family), address) for family, _, _, _, address in found]  # type: ignore[misc]  # SOCK_STREAM
 
 
@@ -104,20 +134,13 @@ async def _connect_any(addresses: list[_Address]) -> trio.socket.SocketType:
     raise failure
 
 
-async def _start_tls(stream: trio.SocketStream, target: Target, options: TlsOptions) -> ByteStream:
+async def _start_tls(stream: trio.SocketStream, context: ssl.SSLContext, host: str) -> ByteStream:
+    secured = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
     try:
-        context = tls_context(options)
-        secured = trio.SSLStream(
-            stream, context, server_hostname=options.server_name or target.host, https_compatible=True
-        )
         with _closing_on_failure(stream):
             await secured.do_handshake()
-    except (ssl.SSLError, ssl.CertificateError) as error:
-        raise unreachable(f"TLS: {_reason(error)}") from None
-    except trio.BrokenResourceError as error:
+    except (trio.BrokenResourceError, ssl.SSLError) as error:
         raise unreachable(f"TLS: {_reason(error.__cause__ or error)}") from None
-    except OSError as error:
-        raise unreachable(f"TLS files: {_reason(error)}") from None
     return ByteStream(secured)
 
 
@@ -130,18 +153,6 @@ def _closing_on_failure(stream: trio.SocketStream) -> Generator[None]:
         raise
 
 
-def tls_context(options: TlsOptions) -> ssl.SSLContext:
-    """Build a client context: TLS 1.2 or later, host name checked. Raises OSError or ssl.SSLError."""
-    context = ssl.create_default_context(cafile=options.ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if not options.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if options.cert_file is not None:
-        context.load_cert_chain(options.cert_file, options.key_file)
-    return context
-
-
 async def shake_hands(
     stream: ByteStream, target: Target, options: ConnectionOptions, progress: Progress
 ) -> tuple[AmqpProtocol, int, list[Event]]:
@@ -149,9 +160,7 @@ async def shake_hands(
 
     Raises ConnectError; the stream is then still the caller's to close.
     """
-    protocol = AmqpProtocol(
-        Proposal(target.mechanism, target.sasl_response, target.vhost, options.name, options.heartbeat)
-    )
+    protocol = AmqpProtocol(target.proposal(options))
     try:
         while True:
             if protocol.outbox:

@@ -40,6 +40,29 @@ CONTENT_OVERHEAD: Final = 8
 """What a frame costs beside its payload; a payload may be frame_max minus this."""
 
 
+_ANSWERS: Final[dict[int, type[base.Frame]]] = {
+    answer.index: answer
+    for answer in (
+        commands.Connection.Start,
+        commands.Connection.Tune,
+        commands.Connection.OpenOk,
+        commands.Channel.OpenOk,
+        commands.Confirm.SelectOk,
+        commands.Exchange.DeclareOk,
+        commands.Queue.DeclareOk,
+        commands.Queue.DeleteOk,
+        commands.Queue.PurgeOk,
+        commands.Queue.BindOk,
+        commands.Queue.UnbindOk,
+        commands.Basic.QosOk,
+        commands.Basic.ConsumeOk,
+        commands.Basic.CancelOk,
+        commands.Basic.GetEmpty,
+    )
+}
+"""Every other method a broker may send to this client is decoded by hand."""
+
+
 def encode(method: base.Frame, channel: int) -> bytes:
     """Encode a method frame with pamqp. Raises ValueError for what the wire cannot hold."""
     try:
@@ -49,11 +72,11 @@ def encode(method: base.Frame, channel: int) -> bytes:
 
 
 def decode(index: int, arguments: bytes) -> base.Frame:
-    """Decode any method with pamqp. Raises ProtocolViolation."""
-    try:
-        method: base.Frame = commands.INDEX_MAPPING[index]()
-    except KeyError:
-        raise ProtocolViolation(f"unknown method {index >> 16}/{index & 0xFFFF}") from None
+    """Decode an answer with pamqp. Raises ProtocolViolation."""
+    kind = _ANSWERS.get(index)
+    if kind is None:
+        raise ProtocolViolation(f"method {index >> 16}/{index & 0xFFFF}, which no request asks for")
+    method = kind()
     try:
         method.unmarshal(arguments)
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError, struct.error) as error:

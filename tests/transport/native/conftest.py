@@ -14,6 +14,7 @@ from pamqp import base, body, commands, frame, header, heartbeat
 
 from craig_mq.transport.broker import Broker, Connection, ConnectionOptions
 from craig_mq.transport.native import NativeBroker
+from craig_mq.transport.url import parse_amqp_url
 
 
 class ScriptedPeer:
@@ -106,7 +107,7 @@ class ScriptedBroker:
 
     def broker(self, *, user: str = "guest:guest") -> Broker:
         """A native broker for this address."""
-        return NativeBroker(self.url.replace("guest:guest", user))
+        return NativeBroker(parse_amqp_url(self.url.replace("guest:guest", user)))
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ _DELIVERY = frame.marshal(commands.Basic.Deliver("c", 1, False, "", "q"), 1)
         (_DELIVERY + _raw(2, 1, _HEAD) + _raw(3, 1, b"123456"), "longer than its header announced"),
         (_DELIVERY + _raw(2, 1, b"\x00\x3c\x00\x00" + b"\xff" * 8 + b"\x00\x00"), "is announced"),
         (_raw(1, 0, b"\x00\x0a\x00\x0a"), "Connection.Start"),
-        (_raw(1, 1, b"\x12\x34\x56\x78"), "unknown method"),
+        (_raw(1, 1, b"\x12\x34\x56\x78"), "which no request asks for"),
         (_raw(1, 1, b"\x00"), "without a method"),
     ],
 )
