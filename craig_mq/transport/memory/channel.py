@@ -190,7 +190,7 @@ class MemoryChannel:
         except OperationTimedOut:
             self._connection.abort()
         except TransportError:
-            pass  # it ended by itself meanwhile, which is what was wanted
+            await trio.lowlevel.checkpoint()  # it ended by itself meanwhile, which is what was wanted
         finally:
             self._tell(lambda served: served.end(reason))
             self.ended(reason)

@@ -89,14 +89,13 @@ class MemoryConnection:
             self.issue(Operation.OPEN_CHANNEL, self.options.name, None, open_at_broker, reply.fail)
             with trio.fail_after(self.options.rpc_timeout):
                 await reply.wait()
-        except BaseException as error:
-            self._inward.push(lambda: channel.close_at_broker(LocalClose(aborted=False)))
-            if isinstance(error, trio.TooSlowError):
-                raise OperationTimedOut("no answer to open_channel in time") from None
-            raise
+            self._channels[channel] = None
+        except trio.TooSlowError:
+            raise OperationTimedOut("no answer to open_channel in time") from None
         finally:
             self._opening.pop(reply.fail, None)
-        self._channels[channel] = None
+            if channel not in self._channels:
+                self._inward.push(lambda: channel.close_at_broker(LocalClose(aborted=False)))
         return channel
 
     def issue(

@@ -18,7 +18,6 @@ from craig_mq.transport.memory.timers import Timers
 
 async def dial(node: Node, options: ConnectionOptions) -> MemoryConnection:
     """Connect within ``connect_timeout``. Raises ConnectError. Cancelled: nothing is left open."""
-    await trio.lowlevel.checkpoint()
     await _meet_faults(node, options)
     if not node.running:
         raise ConnectError(ConnectErrorKind.UNREACHABLE, "connection refused")
@@ -30,6 +29,7 @@ async def dial(node: Node, options: ConnectionOptions) -> MemoryConnection:
 
 
 async def _meet_faults(node: Node, options: ConnectionOptions) -> None:
+    await trio.lowlevel.checkpoint()
     faults = node.faults
     action = None if faults is None else faults.meet(Operation.CONNECT, options.name, options.name)
     match action:
