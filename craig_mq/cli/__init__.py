@@ -1,6 +1,6 @@
 """The command line: thin groups, each imported only when it is called.
 
-    craig-mq review run
+    craig-mq demo
 
 The program starts without bridges, servers and clients; a group brings what it needs.
 """
@@ -12,7 +12,15 @@ from typing import Final
 import click
 
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
-    "review": ("craig_mq.cli.review", "The dead-letter review: quarantine, redrive and committed effects."),
+    "demo": (
+        "craig_mq.cli.demo:demo",
+        "Run the main job on a mix of failures and account for every message.",
+    ),
+    "run": ("craig_mq.cli.run:run", "Record the dead letters of a queue in the audit ledger."),
+    "review": (
+        "craig_mq.cli.review:review_group",
+        "The dead-letter review: quarantine, redrive and committed effects.",
+    ),
 }
 
 
@@ -25,8 +33,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _GROUPS:
             return super().get_command(ctx, cmd_name)
-        module, _ = _GROUPS[cmd_name]
-        command: click.Command = getattr(import_module(module), f"{cmd_name}_group")
+        module, _, attribute = _GROUPS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's

@@ -19,13 +19,28 @@ class DemoFailure(Exception):
     """The failure a message of the demo was made for."""
 
 
-def behave(record: Handler, outage_s: float) -> Handler:
-    """Wrap ``record``: an outage of ``outage_s`` seconds begins now and heals by itself."""
-    heals_at = trio.current_time() + outage_s
+class Outage:
+    """Something downstream that is down for ``seconds`` from the first time it is needed, then heals."""
+
+    def __init__(self, seconds: float) -> None:
+        """Not yet needed, hence not yet down."""
+        self._seconds = seconds
+        self._heals_at: float | None = None
+
+    def is_down(self) -> bool:
+        """Whether it is down now, on Trio's clock."""
+        now = trio.current_time()
+        if self._heals_at is None:
+            self._heals_at = now + self._seconds
+        return now < self._heals_at
+
+
+def behave(record: Handler, outage: Outage) -> Handler:
+    """Wrap ``record`` so that each message fails as its kind says before it is recorded."""
 
     async def handler(dead_letter: DeadLetter) -> None:
         kind = Kind(dead_letter.envelope.event_type.removeprefix("demo."))
-        disposition = _disposition(kind, dead_letter.attempt, down=trio.current_time() < heals_at)
+        disposition = _disposition(kind, dead_letter.attempt, outage)
         if disposition is not None:
             failure = DemoFailure(f"made to fail: {kind.value}")
             raise DlqError(disposition, source=failure) from failure
@@ -34,11 +49,11 @@ def behave(record: Handler, outage_s: float) -> Handler:
     return handler
 
 
-def _disposition(kind: Kind, attempt: int, *, down: bool) -> Disposition | None:
+def _disposition(kind: Kind, attempt: int, outage: Outage) -> Disposition | None:
     match kind:
         case Kind.FLAKY if attempt <= FLAKY_FAILURES:
             return Disposition.TRANSIENT_RETRY
-        case Kind.OUTAGE if down:
+        case Kind.OUTAGE if outage.is_down():
             return Disposition.TRANSIENT_PARK
         case Kind.PERMANENT:
             return Disposition.PERMANENT

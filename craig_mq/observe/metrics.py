@@ -64,9 +64,9 @@ class Metrics:
         if handler is not None:
             handler(event)
 
-    def audit_row(self, outcome: str) -> None:
-        """Count one ledger answer: ``recorded``, ``phantom``, ``divergent`` or ``tokenless``."""
-        self._on.audit_rows.labels(outcome).inc()
+    def audit_rows(self, outcome: str, rows: int) -> None:
+        """Count ledger answers: ``recorded``, ``phantom``, ``divergent`` or ``tokenless``."""
+        self._on.audit_rows.labels(outcome).inc(rows)
 
     def audit_commit(self, seconds: float) -> None:
         """Observe the duration of one ledger transaction."""

@@ -6,6 +6,10 @@ from typing import Any
 
 import attrs
 
+from craig_mq.observe import events as ev
+from craig_mq.runtime.handle import DlqSubscription
+from supervisors.tree import to_json
+
 
 @attrs.define(frozen=True, slots=True)
 class Status:
@@ -13,3 +17,41 @@ class Status:
 
     ready: bool
     document: dict[str, Any]
+
+
+STARTING = Status(ready=False, document={"state": "starting"})
+
+
+class Gauges:
+    """An Observer that remembers the latest depths and the age of the parking queue's head."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self.depths: dict[str, int | None] = {}
+        self.oldest_parked_s: float | None = None
+
+    def __call__(self, event: ev.Event) -> None:
+        """Remember one sample."""
+        match event:
+            case ev.DepthSampled(sampled=sampled, ready=ready):
+                self.depths[sampled] = ready
+            case ev.OldestParked(seconds=seconds):
+                self.oldest_parked_s = seconds
+            case _:
+                pass
+
+
+def status_of(subscription: DlqSubscription, gauges: Gauges) -> Status:
+    """Describe ``subscription`` as it stands; called on the loop, read from any thread."""
+    snapshot = subscription.snapshot()
+    ready = snapshot.main.consuming and snapshot.parking.consuming and not snapshot.closed
+    document = {
+        "state": "closed" if snapshot.closed else "ready" if ready else "recovering",
+        "queue": snapshot.queue,
+        "arms": {"main": attrs.asdict(snapshot.main), "parking": attrs.asdict(snapshot.parking)},
+        "depths": dict(gauges.depths),
+        "oldest_parked_s": gauges.oldest_parked_s,
+        "statistics": attrs.asdict(subscription.statistics()),
+        "tree": to_json(snapshot.tree),
+    }
+    return Status(ready, document)

@@ -118,9 +118,9 @@ def test_deliveries_count_by_outcome_and_tokenless_reruns_apart(
 
 def test_ledger_answers_commits_and_alerts_are_counted(metrics: Metrics, registry: CollectorRegistry) -> None:
     """The ledger reports its answers, its commit times and its alerts."""
-    metrics.audit_row("phantom")
+    metrics.audit_rows("phantom", 3)
     metrics.audit_commit(0.004)
     metrics.alert()
-    assert registry.get_sample_value("dlq_audit_rows_total", {"outcome": "phantom"}) == 1
+    assert registry.get_sample_value("dlq_audit_rows_total", {"outcome": "phantom"}) == 3
     assert registry.get_sample_value("dlq_audit_commit_seconds_count") == 1
     assert registry.get_sample_value("dlq_alerts_total") == 1

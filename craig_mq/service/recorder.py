@@ -1,0 +1,107 @@
+"""The recorder service: dead letters of one queue into the audit ledger, until told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+import attrs
+import trio
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from craig_mq.audit import LedgerOptions, open_store, record
+from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
+from craig_mq.observe.events import Event
+from craig_mq.observe.log import log_event
+from craig_mq.observe.metrics import Metrics
+from craig_mq.runtime.handle import DlqSubscription
+from craig_mq.runtime.subscribe import subscribe_dlq
+from craig_mq.service.audit_reports import AuditReports
+from craig_mq.service.health import health_app, serve_health
+from craig_mq.service.pulse import Pulse
+from craig_mq.service.signals import drain_then_leave
+from craig_mq.service.status import STARTING, Gauges, Status, status_of
+from craig_mq.transport.broker import Broker
+from supervisors.exits import leaves
+
+
+@attrs.define(frozen=True, slots=True)
+class Recorder:
+    """What one service records, and where. ``metrics`` is host and port, or None for no server."""
+
+    queue: str
+    audit_url: str
+    binding_keys: tuple[str, ...] = ("dlq.#",)
+    metrics: tuple[str, int] | None = None
+    alert_threshold: int | None = None
+    config: DlqRetryConfig = attrs.field(factory=DlqRetryConfig)
+    options: SubscriptionOptions = attrs.field(factory=SubscriptionOptions)
+
+
+async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRegistry = REGISTRY) -> None:
+    """Record until SIGTERM or SIGINT, then drain and return; a second signal leaves the process.
+
+    Raises SubscribeDlqError, an AuditError or AddressInUse when it cannot start, and what ended the
+    subscription if anything did. Cancelled: as ``subscribe_dlq``.
+    """
+    metrics, gauges = Metrics(registry), Gauges()
+    ledger = LedgerOptions(alert_threshold=recorder.alert_threshold, on_event=AuditReports(metrics))
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(recorder.audit_url, ledger))
+        run = _Run(gauges)
+        if recorder.metrics is not None:
+            app = health_app(registry, run.pulse.read)
+            stack.enter_context(serve_health(*recorder.metrics, app))
+
+        def observe(event: Event) -> None:
+            for observer in (metrics, gauges, log_event):
+                observer(event)
+
+        await run.until_stopped(
+            partial(
+                subscribe_dlq,
+                broker,
+                queue=recorder.queue,
+                handler=record(store),
+                config=recorder.config,
+                options=recorder.options,
+                binding_keys=recorder.binding_keys,
+                observer=observe,
+            )
+        )
+
+
+class _Run:
+    """One subscription with its pulse and its signals; the first failure ends all three."""
+
+    def __init__(self, gauges: Gauges) -> None:
+        self._gauges = gauges
+        self._subscription: DlqSubscription | None = None
+        self.pulse: Pulse[Status] = Pulse(self._status)
+
+    def _status(self) -> Status:
+        return STARTING if self._subscription is None else status_of(self._subscription, self._gauges)
+
+    async def until_stopped(self, subscribe: Callable[..., Awaitable[object]]) -> None:
+        """Run ``subscribe`` until a signal drained it, or it ended by itself."""
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+
+            def on_signal(name: str) -> None:
+                if self._subscription is None:
+                    nursery.cancel_scope.cancel(reason=f"{name} before the subscription started")
+                else:
+                    self._subscription.shutdown(name)
+
+            await nursery.start(drain_then_leave, on_signal)
+            nursery.start_soon(self.pulse.run)
+            try:
+                async with trio.open_nursery() as subscriptions:
+                    self._subscription = await subscriptions.start(subscribe)
+            except* Exception as group:  # noqa: BLE001 - raised below, once the signals are released
+                found = list(leaves(group))
+                failure = found[0] if len(found) == 1 and isinstance(found[0], Exception) else group
+            nursery.cancel_scope.cancel(reason="the subscription has ended")
+        if failure is not None:
+            raise failure
