@@ -1,0 +1,109 @@
+"""The embedded broker's quorum queues: delivery limits, order, defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from craig_mq.core.delivery import Properties
+from craig_mq.core.outcome import ACKED, NACKED
+from craig_mq.core.topology import QueueSpec
+from craig_mq.testing import MemoryBroker
+from craig_mq.transport.broker import ConnectionOptions
+from craig_mq.transport.errors import ClosedError
+
+OPTIONS = ConnectionOptions("test")
+QUORUM = {"x-queue-type": "quorum"}
+
+
+async def take_until_empty(broker: MemoryBroker, queue: str, bound: int) -> int:
+    """Take and requeue the head until the queue is empty; count the takes."""
+    async with broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        for takes in range(bound):
+            delivery = await channel.get(queue)
+            if delivery is None:
+                return takes
+            channel.nack_nowait(delivery.delivery_tag, requeue=True)
+    return bound
+
+
+async def test_quorum_accepts_one_over_its_limit(autojump_clock):
+    """A quorum queue with reject-publish takes one message more than its limit (fact 9)."""
+    broker = MemoryBroker()
+    broker.declare_queue("q", {**QUORUM, "x-max-length": 2, "x-overflow": "reject-publish"})
+    outcomes = [broker.publish("", "q", b"") for _ in range(4)]
+    assert outcomes == [ACKED, ACKED, ACKED, NACKED]
+
+
+@pytest.mark.parametrize(
+    ("version", "arguments", "takes"),
+    [
+        ("3.10", {}, 200),
+        ("3.10", {"x-delivery-limit": -1}, 1),
+        ("3.10", {"x-delivery-limit": 3}, 4),
+        ("4.0", {}, 21),
+        ("4.0", {"x-delivery-limit": -1}, 200),
+        ("4.3", {}, 200),
+    ],
+)
+async def test_delivery_limits_delete(version, arguments, takes, autojump_clock):
+    """How many takes a quorum queue's message survives, by version and limit (fact 2); 200 stands for any."""
+    broker = MemoryBroker(version)
+    broker.declare_queue("q", {**QUORUM, **arguments})
+    broker.publish("", "q", b"")
+    assert await take_until_empty(broker, "q", 200) == takes
+
+
+async def test_on_4_3_lost_sessions_still_count(autojump_clock):
+    """From 4.3 a nack does not count towards the limit, a lost session does: 21 takes (fact 2)."""
+    broker = MemoryBroker("4.3")
+    broker.declare_queue("q", QUORUM)
+    broker.publish("", "q", b"")
+    takes = 0
+    while broker.queue("q").ready:
+        async with broker.connect(OPTIONS) as connection:
+            assert await (await connection.open_channel()).get("q") is not None
+            takes += 1
+    assert takes == 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "order"), [({}, [b"b", b"a"]), ({"x-delivery-limit": 9}, [b"a", b"b"])]
+)
+async def test_a_quorum_requeue_goes_to_the_tail_without_a_limit(arguments, order, autojump_clock):
+    """Without a delivery limit a requeue goes to the tail, with a positive one to the head (facts 2, 15)."""
+    broker = MemoryBroker()
+    broker.declare_queue("q", {**QUORUM, **arguments})
+    for body in (b"a", b"b"):
+        broker.publish("", "q", body)
+    async with broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        delivery = await channel.get("q")
+        channel.nack_nowait(delivery.delivery_tag, requeue=True)
+    assert list(broker.queue("q").bodies) == order
+
+
+async def test_priorities_reorder_quorum_queues_on_4_3(autojump_clock):
+    """A copied priority reorders a 4.3 quorum queue, and nothing before (fact 10)."""
+    seen = {}
+    for version in ("4.0", "4.3"):
+        broker = MemoryBroker(version)
+        broker.declare_queue("q", QUORUM)
+        for body, priority in ((b"low", 0), (b"high", 9)):
+            broker.publish("", "q", body, Properties(priority=priority))
+        seen[version] = list(broker.queue("q").bodies)
+    assert seen == {"4.0": [b"low", b"high"], "4.3": [b"high", b"low"]}
+
+
+async def test_a_vhost_default_of_quorum_decides_argument_less_declares(autojump_clock):
+    """With a quorum default, no argument means quorum, and our classic queue refuses it with 406 (fact 3)."""
+    broker = MemoryBroker()
+    broker.set_default_queue_type("quorum")
+    broker.declare_queue("ours", {"x-queue-type": "classic"})
+    broker.declare_queue("theirs", {"x-delivery-limit": -1})
+    broker.publish("", "theirs", b"")
+    assert await take_until_empty(broker, "theirs", 5) == 1
+    async with broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        with pytest.raises(ClosedError, match="inequivalent arg 'x-queue-type'"):
+            await channel.declare_queue(QueueSpec("ours"))
