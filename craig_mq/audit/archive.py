@@ -13,11 +13,14 @@ from itertools import groupby
 
 import attrs
 
+from craig_mq.audit.chain import genesis
 from craig_mq.audit.columns import as_bytes, as_int
 from craig_mq.audit.database import Columns, Database
 from craig_mq.audit.errors import AuditError
+from craig_mq.audit.gaps import extend_gap, record_gap
 from craig_mq.audit.identifiers import id_floor
 from craig_mq.audit.schema import COLUMN_LIST
+from craig_mq.audit.walk import Gap
 
 BATCH_ROWS = 500
 
@@ -96,21 +99,19 @@ def runs(rows: Sequence[Columns]) -> list[list[Columns]]:
 
 def _purge_run(database: Database, run: Sequence[Columns], now: datetime) -> int:
     writer, first, last = str(run[0][0]), as_int(run[0][1]), as_int(run[-1][1])
-    before = _chain_before(database, writer, first)
-    database.execute(
-        "INSERT INTO gap (writer, first_seq, last_seq, chain_before, chain_after, purged_at)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (writer, first, last, before, as_bytes(run[-1][2]), now),
-    )
+    gap = Gap(writer, first, last, chain_before(database, writer, first), as_bytes(run[-1][2]), now)
+    if not extend_gap(database, by=gap):
+        record_gap(database, gap)
     return database.execute(
         "DELETE FROM archived_occurrence WHERE writer = ? AND seq BETWEEN ? AND ?", (writer, first, last)
     )
 
 
-def _chain_before(database: Database, writer: str, first: int) -> bytes:
-    """The link that the row ``first`` hashes: of the row or the gap before it, or the writer's genesis."""
-    from craig_mq.audit.chain import genesis
+def chain_before(database: Database, writer: str, first: int) -> bytes:
+    """The link that the row ``first`` hashes: of the row or the gap before it, or the writer's genesis.
 
+    Raises ``AuditError`` when there is none: the chain is broken there.
+    """
     if first == 1:
         return genesis(writer).chain
     for sql in (

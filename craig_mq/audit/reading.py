@@ -49,10 +49,15 @@ class KindCount:
 
 @attrs.define(frozen=True, slots=True)
 class AuditStats:
-    """The ledger in numbers. ``recorded`` = ``hot`` + ``archived`` + ``purged`` in a whole ledger."""
+    """The ledger in numbers. ``recorded`` = ``hot`` + ``archived`` + ``purged`` in a whole ledger.
+
+    ``imported`` rows are in the archive too, but were recorded elsewhere. ``oldest``, ``newest``,
+    ``tokenless``, ``divergent`` and ``kinds`` describe the hot window.
+    """
 
     hot: int
     archived: int
+    imported: int
     purged: int
     recorded: int
     tokenless: int
@@ -116,8 +121,15 @@ def stats(database: Database, *, kinds: int = 20) -> AuditStats:
             "SELECT count(*), count(token), min(occurred_at), max(occurred_at) FROM occurrence"
         )[0]
         [(archived,)] = database.fetch("SELECT count(*) FROM archived_occurrence")
+        [(imported,)] = database.fetch(
+            "SELECT count(*) FROM archived_occurrence"
+            " WHERE writer IN (SELECT writer FROM writer WHERE imported)"
+        )
         [(divergent,)] = database.fetch("SELECT count(*) FROM occurrence WHERE divergent")
-        [(purged,)] = database.fetch("SELECT coalesce(sum(last_seq - first_seq + 1), 0) FROM gap")
+        [(purged,)] = database.fetch(
+            "SELECT coalesce(sum(last_seq - first_seq + 1), 0) FROM gap"
+            " WHERE writer NOT IN (SELECT writer FROM writer WHERE imported)"
+        )
         writers = database.fetch("SELECT writer, seq, chain, imported FROM writer ORDER BY writer")
         top = database.fetch(
             "SELECT source_service, event_type, count(*) AS rows FROM occurrence"
@@ -127,7 +139,8 @@ def stats(database: Database, *, kinds: int = 20) -> AuditStats:
     heads = tuple(WriterHead(str(w), as_int(seq), as_bytes(chain), bool(i)) for w, seq, chain, i in writers)
     return AuditStats(
         hot=as_int(hot),
-        archived=as_int(archived),
+        archived=as_int(archived) - as_int(imported),
+        imported=as_int(imported),
         purged=int(str(purged)),
         recorded=sum(head.rows for head in heads if not head.imported),
         tokenless=as_int(hot) - as_int(tokens),
