@@ -13,20 +13,19 @@ import zlib
 import msgspec
 
 from craig_mq.core.capture_format import UNSET, CaptureWire
+from craig_mq.core.json_text import MAX_NESTING, nests_deeper
 
+# {"payload":{"craig_capture":{"original_envelope": … }}}
+_WRAPPER_LEVELS = 3
 _JSON_WHITESPACE = b" \t\r\n"
 # Level 6 is where JSON stops shrinking noticeably; 12 MiB take well under a second.
 _ZLIB_LEVEL = 6
 
 
 def embed_whole(wire: CaptureWire, body: bytes, *, is_envelope: bool) -> None:
-    """Embed all of ``body``: as the JSON value itself where that gives every byte back, else base64.
-
-    A raw JSON value is read back without the whitespace around it, so a body that has some is
-    embedded as base64.
-    """
+    """Embed all of ``body``: as the JSON value itself where that gives every byte back, else base64."""
     _clear(wire)
-    if is_envelope and body[:1] not in _JSON_WHITESPACE and body[-1:] not in _JSON_WHITESPACE:
+    if is_envelope and _survives_as_value(body):
         wire.original_envelope = msgspec.Raw(body)
     else:
         wire.original_body_b64 = _base64(body)
@@ -45,6 +44,13 @@ def embed_prefix(wire: CaptureWire, body: bytes, prefix_bytes: int) -> None:
     wire.original_body_b64 = _base64(body[:prefix_bytes])
     wire.truncated = True
     _measure(wire, body)
+
+
+def _survives_as_value(body: bytes) -> bool:
+    # A raw value is read back without the whitespace around it, and the wrapper's own levels must not
+    # push a body that could be read beyond what can be (field failures BODY-06, BODY-08).
+    bare = body[:1] not in _JSON_WHITESPACE and body[-1:] not in _JSON_WHITESPACE
+    return bare and not nests_deeper(body, MAX_NESTING - _WRAPPER_LEVELS)
 
 
 def _measure(wire: CaptureWire, body: bytes) -> None:

@@ -8,7 +8,7 @@ import attrs
 import msgspec
 
 from craig_mq.core.errors import EnvelopeNotSerializable, MalformedBody
-from craig_mq.core.json_text import has_repeated_names, members, require_text
+from craig_mq.core.json_text import repeats_a_name, require_text
 from craig_mq.core.timing import is_instant
 
 # Hyphenated 8-4-4-4-12 in ASCII, any case, nothing around it: uuid.UUID takes braces, urn:uuid:,
@@ -81,7 +81,7 @@ def decode_envelope(body: bytes) -> EventEnvelope:
         wire = _decode_wire(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedBody(str(error)) from None
-    if not _accounts_for_all(wire, body) and has_repeated_names(body, members(body)):
+    if not _accounts_for_all(wire, body) and repeats_a_name(body):
         raise MalformedBody("a name is repeated at the top level")
     if _UUID.fullmatch(wire.id) is None:
         raise MalformedBody("id is not a hyphenated UUID")

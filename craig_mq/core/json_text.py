@@ -8,7 +8,6 @@ not check UTF-8, repeated names, or a depth that is the same on every call stack
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import accumulate
 
 import msgspec
@@ -19,12 +18,27 @@ from craig_mq.core.errors import MalformedBody
 # for the wrapper's three levels below the interpreter's 1,000 (field failure BODY-06).
 MAX_NESTING = 512
 
-_WHITESPACE = b" \t\r\n"
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive, and satisfied by the end of the text: linear also on hostile, unterminated strings.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
+
+class _Member:
+    """A name that equals only itself, so that reading an object into a dict keeps every repeat."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _as_member(_: type, name: str) -> _Member:
+    return _Member(name)
+
+
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_every_member = msgspec.json.Decoder(dict[_Member, msgspec.Raw], dec_hook=_as_member)
 
 
 def require_text(body: bytes) -> None:
@@ -34,8 +48,16 @@ def require_text(body: bytes) -> None:
             body.decode()
         except UnicodeDecodeError as error:
             raise MalformedBody(f"not UTF-8: {error.reason} at byte {error.start}") from None
-    if body.count(b"[") + body.count(b"{") > MAX_NESTING and _depth(body) > MAX_NESTING:
+    if nests_deeper(body, MAX_NESTING):
         raise MalformedBody(f"nested deeper than {MAX_NESTING} levels")
+
+
+def nests_deeper(body: bytes, levels: int) -> bool:
+    """Whether the arrays and objects of a JSON text nest deeper than ``levels``."""
+    if body.count(b"[") + body.count(b"{") <= levels:
+        return False
+    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
+    return any(depth > levels for depth in accumulate(map(_STEP.__getitem__, brackets)))
 
 
 def members(document: bytes) -> dict[str, msgspec.Raw]:
@@ -46,38 +68,10 @@ def members(document: bytes) -> dict[str, msgspec.Raw]:
         raise MalformedBody(str(error)) from None
 
 
-def has_repeated_names(document: bytes, values: dict[str, msgspec.Raw]) -> bool:
-    """Whether the object ``document``, read as ``values``, spells a name twice at its top level.
-
-    The reader keeps one value a name, so a repeated member is bytes nobody accounts for. Without
-    escapes in names, every byte outside whitespace belongs to a kept member or to punctuation.
-    """
-    kept = b"".join(map(bytes, values.values()))
-    names = "".join(values).encode()
-    punctuation = 4 * len(values) + 1 if values else 2
-    accounted = _dense(kept) + _dense(names) + punctuation
-    if _dense(document) == accounted:
-        return False
-    names_in_order = list(names_of(document))
-    return len(set(names_in_order)) != len(names_in_order)
-
-
-def names_of(document: bytes) -> Iterable[str]:
-    """Yield the top-level names of a valid JSON object in order, repeats included."""
-    depth, pending = 0, None
-    for token in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:]', document, re.DOTALL):
-        text = token[0]
-        if text[0] in _STEP:
-            depth += _STEP[text[0]]
-        elif depth == 1 and text == b":" and pending is not None:
-            yield msgspec.json.decode(pending, type=str)
-        pending = text if depth == 1 and text[:1] == b'"' else None
-
-
-def _dense(data: bytes) -> int:
-    return len(data.translate(None, _WHITESPACE))
-
-
-def _depth(body: bytes) -> int:
-    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+def repeats_a_name(document: bytes) -> bool:
+    """Whether a JSON object spells a name twice at its top level. Raises MalformedBody if it is none."""
+    try:
+        names = [member.name for member in _every_member.decode(document)]
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise MalformedBody(str(error)) from None
+    return len(set(names)) != len(names)

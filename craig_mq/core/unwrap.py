@@ -27,7 +27,7 @@ from craig_mq.core.capture_format import (
 from craig_mq.core.disposition import Disposition
 from craig_mq.core.envelope import EventEnvelope, decode_envelope
 from craig_mq.core.errors import MalformedBody
-from craig_mq.core.json_text import has_repeated_names, members
+from craig_mq.core.json_text import members, repeats_a_name
 from craig_mq.core.last_error import LastError
 from craig_mq.core.timing import is_instant
 from craig_mq.core.token import is_token
@@ -92,7 +92,7 @@ def read_capture(envelope: EventEnvelope) -> Capture | InvalidWrapper | None:
         wire = _decode_capture(raw)
         # What re-encodes to itself was written by us and repeats nothing.
         ours = _encode(PayloadWire(msgspec.Raw(_encode(wire)))) == envelope.payload
-        if not ours and (_repeats(envelope.payload) or _repeats(raw)):
+        if not ours and (repeats_a_name(envelope.payload) or repeats_a_name(raw)):
             return InvalidWrapper("a name is repeated in the capture")
     except (MalformedBody, msgspec.MsgspecError, RecursionError) as error:
         return InvalidWrapper(str(error))
@@ -144,10 +144,6 @@ def _claims_capture(payload: bytes) -> bool:
     if payload.startswith(b"{" + _MARK):
         return True
     return payload.startswith(b"{") and "craig_capture" in members(payload)
-
-
-def _repeats(document: bytes) -> bool:
-    return has_repeated_names(document, members(document))
 
 
 def _inflate(data: bytes, length: int) -> bytes:

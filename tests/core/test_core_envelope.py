@@ -77,9 +77,21 @@ def test_a_token_json_does_not_have_is_malformed(envelope_json: Write, payload: 
 
 @pytest.mark.parametrize(
     "payload",
-    [b"1e400", b"-1E-9999", b"1" + b"0" * 4_300, b"0." + b"3" * 500, b"12345678901234567890", b"-0", b"1.0",
-     b'"\\ud83d\\ude00"', b'"\\\\ud800"', b'{"a":1,"a":2}', b'"\x7f"', '"\u2028"'.encode()],
-)  # fmt: skip
+    [
+        b"1e400",
+        b"-1E-9999",
+        b"1" + b"0" * 4_300,
+        b"0." + b"3" * 500,
+        b"12345678901234567890",
+        b"-0",
+        b"1.0",
+        b'"\\ud83d\\ude00"',
+        b'"\\\\ud800"',
+        b'{"a":1,"a":2}',
+        b'"\x7f"',
+        '"\u2028"'.encode(),
+    ],
+)
 def test_what_a_reader_need_not_convert_is_kept(envelope_json: Write, payload: bytes) -> None:
     """BODY-05: huge, long and nested-repeated values are valid and come out as the same bytes."""
     assert decode_envelope(_with_payload(envelope_json, payload)).payload == payload
@@ -87,9 +99,28 @@ def test_what_a_reader_need_not_convert_is_kept(envelope_json: Write, payload: b
 
 @pytest.mark.parametrize(
     "payload",
-    [b'"\\ud800"', b'"\\udc00"', b'"\\ud800\\u0041"', b'{"\\ud800":1}', b'"\xed\xa0\x80"', b'"\xff"', b'"a\nb"',
-     b'"\\x"', b"01", b"1.", b".5", b"+1", b"[1,]", b'{"a":1,}', b"", b"1 2", b"'a'", b"/**/1", b"True"],
-)  # fmt: skip
+    [
+        b'"\\ud800"',
+        b'"\\udc00"',
+        b'"\\ud800\\u0041"',
+        b'{"\\ud800":1}',
+        b'"\xed\xa0\x80"',
+        b'"\xff"',
+        b'"a\nb"',
+        b'"\\x"',
+        b"01",
+        b"1.",
+        b".5",
+        b"+1",
+        b"[1,]",
+        b'{"a":1,}',
+        b"",
+        b"1 2",
+        b"'a'",
+        b"/**/1",
+        b"True",
+    ],
+)
 def test_what_is_not_json_inside_the_payload_is_malformed(envelope_json: Write, payload: bytes) -> None:
     """Lone surrogates, invalid UTF-8, bad escapes and bad numbers are malformed however deep they lie."""
     for wrapped in (payload, b"[" + payload + b"]", b'{"k":' + payload + b"}"):
