@@ -53,7 +53,7 @@ def run_client(cell: Cell, broker: BenchBroker, count: int) -> Sample:
 
 
 def _check(cell: Cell, depths: dict[str, int], count: int) -> None:
-    expected = {queue: 0 for queue in depths}
+    expected = dict.fromkeys(depths, 0)
     match cell.workload:
         case "park" if cell.client in OWN:
             expected[f"{QUEUE}.parking"] = count

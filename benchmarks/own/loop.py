@@ -1,0 +1,121 @@
+"""One subscription doing one workload with full semantics, measured like the peers' bare loops.
+
+``python -m benchmarks.own.loop URL QUEUE COUNT PREFETCH TRANSPORT WORKLOAD`` prints one JSON object. The
+clock runs from the call of ``subscribe_dlq`` to the last written settlement.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from benchmarks.peers.stopwatch import Stopwatch
+from craig_mq.audit import open_store, record
+from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
+from craig_mq.core.dead_letter import DeadLetter
+from craig_mq.core.disposition import Disposition, DlqError
+from craig_mq.runtime.statistics import DlqStatistics
+from craig_mq.runtime.subscribe import subscribe_dlq
+from craig_mq.transport.opening import open_broker
+
+POLL_S = 0.005
+DAY_S = 86_400
+Handler = Callable[[DeadLetter], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, from the command line."""
+
+    url: str
+    queue: str
+    count: int
+    prefetch: int
+    transport: str
+    workload: str
+
+
+class Down(Exception):
+    """What the failing workloads' handlers raise."""
+
+
+async def succeed(_dead_letter: DeadLetter) -> None:
+    """Settle: nothing to do but to ack."""
+
+
+def failing(disposition: Disposition) -> Handler:
+    """A handler that fails every message with ``disposition``."""
+
+    async def handler(_dead_letter: DeadLetter) -> None:
+        raise DlqError(disposition, source=Down())
+
+    return handler
+
+
+async def handler_for(job: Job, stack: AsyncExitStack) -> Handler:
+    """The handler of a workload; ``audit`` writes to a fresh SQLite ledger with every guarantee on."""
+    match job.workload:
+        case "park":
+            return failing(Disposition.TRANSIENT_PARK)
+        case "quarantine":
+            return failing(Disposition.PERMANENT)
+        case "audit":
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="craig-mq-bench-"))
+            store = await stack.enter_async_context(open_store(f"sqlite:///{Path(folder) / 'audit.db'}"))
+            return record(store)
+        case _:
+            return succeed
+
+
+def finished(workload: str, seen: DlqStatistics) -> int:
+    """How many messages the workload has brought to its end."""
+    match workload:
+        case "park":
+            return seen.parked
+        case "quarantine":
+            return seen.quarantined
+        case "replay":
+            return seen.returned
+        case _:
+            return seen.acked
+
+
+async def measure(job: Job) -> None:
+    """Run the subscription until every message is done and settled, then print the measurement."""
+    # Parked messages wait a day, so that replaying does not run beside parking; for the replay
+    # workload they were parked long ago and are all overdue.
+    config = DlqRetryConfig(parking_ttl=1 if job.workload == "replay" else DAY_S)
+    options = SubscriptionOptions(prefetch=job.prefetch, concurrency=job.prefetch)
+    async with AsyncExitStack() as stack:
+        handler = await handler_for(job, stack)
+        broker = await stack.enter_async_context(open_broker(job.url, transport=job.transport))
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        watch = Stopwatch()
+        subscription = await nursery.start(
+            partial(
+                subscribe_dlq,
+                broker,
+                queue=job.queue,
+                handler=handler,
+                config=config,
+                options=options,
+                binding_keys=("dlq.#",),
+            )
+        )
+        while finished(job.workload, subscription.statistics()) < job.count:
+            await trio.sleep(POLL_S)
+        watch.report()
+        subscription.shutdown()
+        await subscription.wait_closed()
+
+
+if __name__ == "__main__":
+    url, queue, count, prefetch, transport, workload = sys.argv[1:7]
+    trio.run(measure, Job(url, queue, int(count), int(prefetch), transport, workload))
