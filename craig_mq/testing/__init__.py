@@ -20,6 +20,7 @@ from craig_mq.transport.memory import (
     Raise,
     Reorder,
     Return,
+    trace,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "Raise",
     "Reorder",
     "Return",
+    "trace",
 ]

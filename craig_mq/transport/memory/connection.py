@@ -191,7 +191,7 @@ class MemoryConnection:
             case Delay(seconds) | LateSuccess(seconds):
                 self.stop_writing(seconds)
             case Hang():
-                self.stop_writing(math.inf)
+                self.served.hang(self._inward)
             case _:
                 strike(action, Struck(self.served, channel.served, self._inward, lambda: None, _raise))
 

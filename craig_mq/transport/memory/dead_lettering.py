@@ -58,7 +58,12 @@ def died_in_a_cycle(message: Message, queue: str, reason: DeathReason) -> bool:
 def _history(headers: Mapping[str, object], message: Message, profile: Profile) -> list[dict[str, object]]:
     if profile.replaces_x_death and not message.broker_history:
         return []
-    return [dict(death) for death in _deaths(headers) if {"queue", "reason", "count"} <= set(death)]
+    known = [dict(death) for death in _deaths(headers)]
+    return [
+        death
+        for death in known
+        if {"queue", "reason"} <= death.keys() and isinstance(death.get("count"), int)
+    ]
 
 
 def _deaths(headers: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -111,7 +111,7 @@ class Return:
 
 @attrs.define(frozen=True, slots=True)
 class Hang:
-    """This direction of the connection stops here and stays stopped, with both ends alive."""
+    """This direction of the connection stops here, with both ends alive, until heartbeats are missed."""
 
 
 @attrs.define(frozen=True, slots=True)

@@ -84,9 +84,8 @@ def _disturb(action: Drop | Delay | Duplicate | Reorder | Hang | LateSuccess, st
         case Reorder():
             stream.hold(struck.item)
         case Hang():
-            stream.stop(action)
+            struck.connection.hang(stream)
             stream.push(struck.item)
-            struck.connection.stop_writing(float("inf"))
         case LateSuccess(seconds):
             struck.connection.outward.stall(seconds)
             struck.connection.stop_writing(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -96,10 +97,16 @@ class ServedConnection:
 
     def freeze(self) -> None:
         """Let nothing through either way; after two missed heartbeats both ends give up (fact 17)."""
-        self.inward.stop("frozen")
-        self.outward.stop("frozen")
-        if self._heartbeat and self._silence is None:
-            self._silence = self.node.timers.after(2 * self._heartbeat, self._heartbeats_missed)
+        for stream in (self.inward, self.outward):
+            stream.stop("frozen")
+        self._expect_silence()
+
+    def hang(self, stream: Stream) -> None:
+        """Let nothing through one way: whoever listens there misses the heartbeats."""
+        stream.stop("frozen")
+        if stream is self.inward:
+            self.stop_writing(math.inf)
+        self._expect_silence()
 
     def thaw(self) -> None:
         """Let everything through again, what waited first."""
@@ -146,6 +153,10 @@ class ServedConnection:
         vhost = self.node.vhost
         for queue in [queue for queue in vhost.queues.values() if queue.owner is self]:
             vhost.delete_queue(queue.name, None)
+
+    def _expect_silence(self) -> None:
+        if self._heartbeat and self._silence is None:
+            self._silence = self.node.timers.after(2 * self._heartbeat, self._heartbeats_missed)
 
     def _heartbeats_missed(self) -> None:
         loss = ConnectionLoss("missed heartbeats")
