@@ -1,5 +1,7 @@
 """Public test kit: brokers to break, deliveries to build, faults to plan."""
 
+from craig_mq.testing.dead_letters import dead_letter, died, envelope, seed
+from craig_mq.testing.shrinking import shrink
 from craig_mq.transport.memory import (
     Block,
     CloseChannel,
@@ -43,5 +45,10 @@ __all__ = [
     "Raise",
     "Reorder",
     "Return",
+    "dead_letter",
+    "died",
+    "envelope",
+    "seed",
+    "shrink",
     "trace",
 ]
