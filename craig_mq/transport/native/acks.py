@@ -70,9 +70,10 @@ class AckCoalescer:
 
     def ack_up_to(self, delivery_tag: int) -> bytes:
         """Return the frames that ack everything up to a tag."""
+        before = self.emit()  # while the tag still counts as outstanding: no run may reach past it
         self._settle_up_to(delivery_tag)
         self.written += 1
-        return self.emit() + encode_ack(self._channel, delivery_tag, multiple=True)
+        return before + encode_ack(self._channel, delivery_tag, multiple=True)
 
     def nack(self, delivery_tag: int, *, multiple: bool, requeue: bool) -> bytes:
         """Return the frames of a nack, behind those of every ack accepted before it."""

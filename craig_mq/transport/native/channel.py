@@ -22,6 +22,7 @@ from craig_mq.transport.native.replies import Answer
 from craig_mq.transport.native.wire import ProtocolViolation
 
 _tags = count(1)
+_PREFETCH_MAX: Final = 65_535
 _CERTAIN_ACKS: Final = 32
 """So many acks a quorum queue takes in before it answers basic.qos (rabbitmq-facts, 13)."""
 
@@ -107,6 +108,8 @@ class NativeChannel(PublishingChannel):
 
     async def consume(self, queue: str, *, prefetch: int, exclusive: bool = False) -> NativeConsumer:
         """See the protocol. Cancelled: basic.cancel follows at once, and what came is requeued."""
+        if not 1 <= prefetch <= _PREFETCH_MAX:
+            raise ValueError(f"prefetch must be 1 .. {_PREFETCH_MAX}, not {prefetch}")
         tag = f"craig-{self.number}-{next(_tags)}"
         limit, start = requests.limit_prefetch(prefetch), requests.consume(queue, tag, exclusive=exclusive)
         limited = self._ask(limit.method, limit.answer)
@@ -172,10 +175,10 @@ class NativeChannel(PublishingChannel):
         await trio.lowlevel.checkpoint()
 
     def close_nowait(self, text: str) -> None:
-        """Send channel.close and end; the number stays taken until the broker answered."""
+        """End, and send channel.close once no answer is due; the number stays taken until it is answered."""
         if self._closed is None:
             self._flush_acks()
-            self._protocol.close_channel(self.number, text)
+            self._protocol.close_channel(self.number, text, len(self._replies))
             self.end(LocalClose(aborted=False))
 
     async def settle_acks(self) -> None:  # noqa: ASYNC910 - a loop over at least one consumer

@@ -30,6 +30,7 @@ from craig_mq.transport.native.events import (
     ConnectionEnded,
     ConsumerCancelled,
     Event,
+    Got,
     Opened,
     Replied,
 )
@@ -57,14 +58,20 @@ _CONTENT: Final[dict[int, Callable[[bytes, int, int, NameCache], Envelope]]] = {
 
 
 class _Slot:
-    """One channel number in use. ``closing``: our close is out, everything but its answer is dropped."""
+    """One channel number in use.
 
-    __slots__ = ("answered", "closing", "content")
+    ``closing`` holds our close once it was asked for: from then on everything but its answer is
+    dropped. It leaves only when no request is ``unanswered``: RabbitMQ 3.10 crashes the channel,
+    and never answers, when a close comes on the heels of a basic.consume.
+    """
+
+    __slots__ = ("answered", "closing", "content", "unanswered")
 
     def __init__(self) -> None:
         """Open, expecting a method."""
         self.answered = False
-        self.closing = False
+        self.closing: base.Frame | None = None
+        self.unanswered = 0
         self.content = ContentAssembly()
 
 
@@ -142,8 +149,10 @@ class AmqpProtocol:
         done = content.body(body) if header is None else content.header(header)
         if done is not None:
             event = content.finish(channel)
-            if not slot.closing:
+            if slot.closing is None:
                 self._events.append(event)
+            elif isinstance(event, Got):
+                self._drop_answer(channel, slot)
 
     def _method(self, channel: int, buffer: bytes, start: int, stop: int) -> None:
         if stop - start < _INDEX.size:
@@ -163,7 +172,7 @@ class AmqpProtocol:
         if not slot.content.idle:
             raise ProtocolViolation("a method inside another method's content")
         if index in (methods.ACK, methods.NACK):
-            if not slot.closing:
+            if slot.closing is None:
                 tag, bits = methods.decode_settlement(buffer, start, stop)
                 self._events.append(Confirmed(channel, tag, bits & 1 == 1, index == methods.ACK))
         else:
@@ -173,13 +182,17 @@ class AmqpProtocol:
         if index == methods.CHANNEL_CLOSE:
             reason = ChannelClose(*methods.decode_close(arguments))
             self.outbox.put(methods.encode(commands.Channel.CloseOk(), channel))
-            if slot.closing:
-                self._close_answered(channel, slot)  # the closes crossed; the number waits for our close-ok
-            else:
+            if slot.closing is None:
                 self._release(channel)
                 self._events.append(ChannelEnded(channel, reason))
-        elif slot.closing:
-            if index == methods.CHANNEL_CLOSE_OK:
+                return
+            if slot.unanswered:
+                self._release(channel)  # ours has not left, and need not any more
+            self._close_answered(channel, slot)  # else they crossed; the number waits for our close-ok
+        elif slot.closing is not None:
+            if index != methods.CHANNEL_CLOSE_OK:
+                self._drop_answer(channel, slot)
+            elif not slot.unanswered:
                 self._release(channel)
                 self._close_answered(channel, slot)
         elif index == methods.CANCEL:
@@ -187,6 +200,12 @@ class AmqpProtocol:
             self._events.append(ConsumerCancelled(channel, tag))
         else:
             self._events.append(Replied(channel, methods.decode(index, arguments)))
+
+    def _drop_answer(self, channel: int, slot: _Slot) -> None:
+        """Drop the answer to a request made before our close; behind the last one the close leaves."""
+        slot.unanswered -= 1
+        if slot.unanswered == 0 and slot.closing is not None:
+            self.send(channel, slot.closing)
 
     def _close_answered(self, channel: int, slot: _Slot) -> None:
         """Report once that the peer knows of our close."""
@@ -229,12 +248,17 @@ class AmqpProtocol:
         self._slots[number] = _Slot()
         return number
 
-    def close_channel(self, number: int, text: str) -> None:
-        """Request the close; whatever comes before its answer is dropped, and the number kept."""
+    def close_channel(self, number: int, text: str, unanswered: int) -> None:
+        """Request the close behind ``unanswered`` answers; what comes before its own answer is dropped.
+
+        The number is kept until both sides know of the close.
+        """
         slot = self._slots.get(number)
-        if slot is not None and not slot.closing:
-            self.send(number, commands.Channel.Close(200, text, 0, 0))
-            slot.closing = True
+        if slot is not None and slot.closing is None:
+            slot.closing = commands.Channel.Close(200, text, 0, 0)
+            slot.unanswered = unanswered
+            if not unanswered:
+                self.send(number, slot.closing)
 
     def close(self, text: str) -> None:
         """Request the connection's close."""

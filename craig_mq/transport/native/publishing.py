@@ -8,7 +8,6 @@ import trio
 
 from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation, Unconfirmed
-from craig_mq.transport.errors import TransportError
 from craig_mq.transport.native import methods, requests
 from craig_mq.transport.native.calls import ChannelCalls, Link
 from craig_mq.transport.native.confirms import ConfirmLedger, PublishInFlight
@@ -51,7 +50,7 @@ class PublishingChannel(ChannelCalls):
         Raises ValueError for names or properties the wire cannot hold; nothing was sent then.
         """
         if self._confirms is None:
-            raise TransportError("publish needs a channel in confirm mode")
+            raise ValueError("publish needs a channel opened with confirms=True")
         if self._writer.congested:
             await self._writer.wait_room()
         else:

@@ -53,6 +53,9 @@ class ReplyQueue:
         """Nothing asked yet."""
         self._requests: deque[Request] = deque()
 
+    def __len__(self) -> int:
+        return len(self._requests)
+
     def expect(self, request: Request) -> None:
         """Register a request; call it together with sending, with no checkpoint between."""
         self._requests.append(request)

@@ -129,3 +129,13 @@ class Settlement(RuleBasedStateMachine):
 
 Settlement.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestSettlement = Settlement.TestCase
+
+
+def test_a_multiple_ack_names_a_tag_that_is_still_outstanding():
+    """A run of earlier acks never swallows the tag that a later multiple ack names."""
+    acks = AckCoalescer(7)
+    for tag in range(1, 5):
+        acks.delivered(tag)
+    for tag in (1, 2, 4):
+        acks.ack(tag)
+    assert _frames(acks.ack_up_to(3)) == [(_ACK, 2, 1), (_ACK, 4, 0), (_ACK, 3, 1)]

@@ -82,11 +82,11 @@ async def test_a_cancelled_open_keeps_its_number_until_it_is_closed(connected, a
 
     async def script(peer):
         await peer.expect(commands.Channel.Open)
-        await peer.expect(commands.Channel.Close, 1)
         channel, _ = await peer.read_frame()
         numbers.append(channel)
         await peer.send(commands.Channel.OpenOk(), 1)
         await peer.send(commands.Channel.OpenOk(), channel)
+        await peer.expect(commands.Channel.Close, 1)
         await peer.send(commands.Channel.CloseOk(), 1)
         closed.set()
 

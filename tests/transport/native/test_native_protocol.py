@@ -191,7 +191,7 @@ def test_a_number_is_reused_only_after_both_sides_closed():
     protocol.receive(frame.marshal(commands.Connection.Start(0, 9, {}, "PLAIN", "en_US"), 0))
     protocol.receive(frame.marshal(commands.Connection.Tune(3, 131_072, 60), 0))
     assert [protocol.take_number() for _ in range(4)] == [1, 2, 3, None]
-    protocol.close_channel(2, "done")
+    protocol.close_channel(2, "done", 0)
     assert protocol.take_number() is None
     protocol.receive(frame.marshal(commands.Channel.CloseOk(), 2))
     protocol.receive(frame.marshal(commands.Channel.Close(404, "x", 0, 0), 1))
@@ -201,7 +201,7 @@ def test_a_number_is_reused_only_after_both_sides_closed():
 def test_closes_that_cross_are_both_answered():
     """When both sides close a channel at once, ours is answered and so is theirs."""
     protocol = _opened()
-    protocol.close_channel(1, "done")
+    protocol.close_channel(1, "done", 0)
     protocol.outbox.take()
     (event,) = protocol.receive(frame.marshal(commands.Channel.Close(406, "x", 60, 80), 1))
     assert (event.channel, event.method.name) == (1, "Channel.CloseOk")
@@ -209,3 +209,29 @@ def test_closes_that_cross_are_both_answered():
     assert protocol.receive(frame.marshal(commands.Channel.CloseOk(), 1)) == []
     (ended,) = protocol.receive(frame.marshal(commands.Channel.Close(406, "y", 60, 80), 2))
     assert ended.reason == ChannelClose(406, "y", 60, 80)
+
+
+def test_a_close_waits_for_the_answers_still_due():
+    """CCAN-03: our close leaves only behind the last answer due, and drops everything until its own."""
+    protocol = _opened()
+    protocol.close_channel(1, "done", 2)
+    assert protocol.outbox.take() == b""
+    assert protocol.receive(frame.marshal(commands.Basic.QosOk(), 1)) == []
+    assert protocol.receive(_deliver(1, 1, b"dropped")) == []
+    assert protocol.outbox.take() == b""
+    get_ok = frame.marshal(commands.Basic.GetOk(4, True, "", "q", 0), 1) + _content(b"got", 1)
+    assert protocol.receive(get_ok) == []
+    assert protocol.outbox.take() == frame.marshal(commands.Channel.Close(200, "done", 0, 0), 1)
+    (event,) = protocol.receive(frame.marshal(commands.Channel.CloseOk(), 1))
+    assert event.method.name == "Channel.CloseOk"
+
+
+def test_a_close_from_the_peer_overtakes_one_that_waits():
+    """When the peer closes a channel first, our waiting close is never sent and the number is free."""
+    protocol = _opened()
+    protocol.close_channel(1, "done", 1)
+    (event,) = protocol.receive(frame.marshal(commands.Channel.Close(404, "x", 0, 0), 1))
+    assert event.method.name == "Channel.CloseOk"
+    assert protocol.outbox.take() == frame.marshal(commands.Channel.CloseOk(), 1)
+    with pytest.raises(ProtocolViolation, match="not open"):
+        protocol.receive(frame.marshal(commands.Basic.QosOk(), 1))
