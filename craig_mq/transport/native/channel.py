@@ -14,7 +14,7 @@ from craig_mq.core.delivery import Delivery
 from craig_mq.transport.errors import TransportError
 from craig_mq.transport.native import requests
 from craig_mq.transport.native.acks import AckCoalescer
-from craig_mq.transport.native.calls import Link, drop_answer
+from craig_mq.transport.native.calls import Link
 from craig_mq.transport.native.consumer import NativeConsumer
 from craig_mq.transport.native.events import Delivered
 from craig_mq.transport.native.publishing import PublishingChannel
@@ -107,7 +107,7 @@ class NativeChannel(PublishingChannel):
             await self._select_confirms()
 
     async def consume(self, queue: str, *, prefetch: int, exclusive: bool = False) -> NativeConsumer:
-        """See the protocol. Cancelled: basic.cancel follows at once, and what came is requeued."""
+        """See the protocol. Cancelled: basic.cancel follows consume-ok, and what came is requeued."""
         if not 1 <= prefetch <= _PREFETCH_MAX:
             raise ValueError(f"prefetch must be 1 .. {_PREFETCH_MAX}, not {prefetch}")
         tag = f"craig-{self.number}-{next(_tags)}"
@@ -119,13 +119,9 @@ class NativeChannel(PublishingChannel):
         self._last_queue = queue
         try:
             await self._await(limited)
-            await self._await(started)
+            await self._await(started, lambda _: self._stop(consumer))
         except BaseException:
-            limited.abandon(drop_answer)
-            started.abandon(drop_answer)
-            if self._closed is None:
-                stop = requests.cancel(tag)
-                self._ask(stop.method, stop.answer).abandon(lambda _: self._requeue(consumer))
+            started.abandon(lambda _: self._stop(consumer))
             raise
         return consumer
 
@@ -220,6 +216,16 @@ class NativeChannel(PublishingChannel):
         await self._await(request, lambda _: self._requeue(consumer))
         self._acks_certain = max(self._acks_certain, written)
         self._consumers.pop(consumer.tag.encode(), None)
+
+    def _stop(self, consumer: NativeConsumer) -> None:
+        """Cancel a consumer nobody waits for any more.
+
+        Never before consume-ok: RabbitMQ 3.10 answers a basic.cancel on its heels with a 541.
+        """
+        if consumer.ended is None:
+            consumer.end(LocalClose(aborted=False))
+            call = requests.cancel(consumer.tag)
+            self._ask(call.method, call.answer).abandon(lambda _: self._requeue(consumer))
 
     def _requeue(self, consumer: NativeConsumer) -> None:
         """Give back what an abandoned consumer received; only after cancel-ok (decisions, 12)."""

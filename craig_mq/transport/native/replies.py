@@ -33,8 +33,12 @@ class Request:
         self._late: Callable[[Answer], None] | None = None
 
     def abandon(self, late: Callable[[Answer], None]) -> None:
-        """Nobody waits any more; ``late`` gets the answer."""
-        self._late = late
+        """Nobody waits any more; ``late`` gets the answer, at once if it is there already."""
+        answered = self.waiter.answered
+        if answered is not None:
+            late(answered)
+        else:
+            self._late = late
 
     def answer(self, answer: Answer) -> None:
         """Deliver the answer."""

@@ -20,6 +20,11 @@ class Waiter(Generic[T]):
         self._answer: outcome.Outcome[T] | None = None
         self._task: trio.lowlevel.Task | None = None
 
+    @property
+    def answered(self) -> T | None:
+        """The value it was answered with, if it was."""
+        return self._answer.value if isinstance(self._answer, outcome.Value) else None
+
     def _set(self, answer: outcome.Outcome[T]) -> None:
         if self._answer is None:
             self._answer = answer

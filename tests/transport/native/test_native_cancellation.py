@@ -16,12 +16,13 @@ async def test_a_cancelled_consume_leaves_no_consumer(connected, autojump_clock)
 
     async def script(peer):
         await peer.open_channel()
-        await peer.expect(commands.Basic.Consume)
-        cancel = await peer.expect(commands.Basic.Cancel)
-        tag = str(cancel["consumer_tag"])
+        consume = await peer.expect(commands.Basic.Consume)
+        tag = str(consume["consumer_tag"])
+        await trio.sleep(1)
         await peer.send(commands.Basic.QosOk())
         await peer.send(commands.Basic.ConsumeOk(tag))
         await peer.deliver(tag, 1)
+        await peer.expect(commands.Basic.Cancel)
         await peer.send(commands.Basic.CancelOk(tag))
         nack = await peer.expect(commands.Basic.Nack)
         seen.append((nack["delivery_tag"], nack["requeue"]))
@@ -31,7 +32,7 @@ async def test_a_cancelled_consume_leaves_no_consumer(connected, autojump_clock)
         with trio.move_on_after(0.5) as bound:
             await channel.consume("q", prefetch=1)
         assert bound.cancelled_caught
-        await trio.sleep(1)
+        await trio.sleep(2)
         assert channel.closed is None
     assert seen == [(1, True)]
 
