@@ -12,6 +12,10 @@ from typing import Final
 import click
 
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
+    "audit": (
+        "craig_mq.cli.audit:audit_group",
+        "Look into the audit ledger, archive it, prove it unchanged.",
+    ),
     "demo": (
         "craig_mq.cli.demo:demo",
         "Run the main job on a mix of failures and account for every message.",

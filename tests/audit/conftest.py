@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+import psycopg
 import pytest
 
 from craig_mq.audit import AuditRow
@@ -65,9 +66,18 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def postgres_url(postgres: PostgresServer) -> str:
-    """The URL of a database of the test's own."""
-    return postgres.url(database=postgres.add_database())
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of a database whose ledger is empty; dropping the schema is far cheaper than a database."""
+    if not postgres.running:
+        postgres.start()
+    yield postgres.url()
+    if not postgres.running:
+        postgres.start()
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        )
+        connection.execute("DROP SCHEMA IF EXISTS craig_audit CASCADE")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -12,8 +12,11 @@ from craig_mq.audit import LedgerOptions, Recorded, open_store
 from craig_mq.audit.errors import ExportError
 from craig_mq.audit.export import MANIFEST, export
 from craig_mq.audit.export_check import verify_export
+from craig_mq.audit.identifiers import row_id
 from craig_mq.audit.importing import import_export
+from craig_mq.audit.row import Entry
 from craig_mq.audit.verify import verify
+from craig_mq.audit.writing import write_group
 
 CHANGES = {
     "an edited column": "UPDATE {table} SET queue = 'elsewhere' WHERE seq = 5",
@@ -31,8 +34,12 @@ CHANGES = {
 
 
 async def _filled(store, make_row, clock, count=20):
-    for number in range(count):
-        assert isinstance(await store.record(make_row(number)), Recorded)
+    """Record ``count`` rows in one transaction, so that they are one run of one chain."""
+    entries = [
+        Entry(row_id(clock.now, bytes([number] * 10)), clock.now, make_row(number)) for number in range(count)
+    ]
+    verdicts = await store.run(lambda database: write_group(database, entries))
+    assert all(isinstance(one, Recorded) for one in verdicts)
     clock.advance(timedelta(hours=2))
 
 
