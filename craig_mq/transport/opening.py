@@ -12,18 +12,19 @@ from craig_mq.transport.url import AmqpUrl, BrokerUrlError, parse_amqp_url
 
 MEMORY_URL: Final = "memory://"
 
-TransportName: TypeAlias = Literal["aio-pika"]
+TransportName: TypeAlias = Literal["native", "aio-pika"]
 
 
 def open_broker(
-    url: str, *, transport: TransportName = "aio-pika", ssl_context: ssl.SSLContext | None = None
+    url: str, *, transport: TransportName = "native", ssl_context: ssl.SSLContext | None = None
 ) -> AbstractAsyncContextManager[Broker]:
     """Open a broker for the length of the block; it dials nothing until ``connect``.
 
     ``memory://`` is an in-process broker with RabbitMQ's semantics; ``amqp://`` and ``amqps://`` are
-    served by ``transport``. ``ssl_context`` replaces the one the URL's options ask for. Raises
-    BrokerUrlError at once, holding no part of the URL. Leaving the block ends what the transport
-    runs in the background; connections must have been left before.
+    served by ``transport``: the native one, or aio-pika through a bridge, whose bounds are weaker.
+    ``ssl_context`` replaces the one the URL's options ask for. Raises BrokerUrlError at once, holding
+    no part of the URL. Leaving the block ends what the transport runs in the background;
+    connections must have been left before.
     """
     if url == MEMORY_URL:
         return _open_memory()
@@ -37,12 +38,21 @@ def open_broker(
     if parsed is None:
         raise BrokerUrlError(f"{problem} (or use {MEMORY_URL} for the embedded broker)")
     match transport:
+        case "native":
+            return _open_native(parsed, ssl_context)
         case "aio-pika":
             from craig_mq.transport.aio_pika import open_aio_pika_broker
 
             return open_aio_pika_broker(parsed, ssl_context=ssl_context)
         case _:
             assert_never(transport)
+
+
+@asynccontextmanager
+async def _open_native(url: AmqpUrl, ssl_context: ssl.SSLContext | None) -> AsyncGenerator[Broker, None]:
+    from craig_mq.transport.native import NativeBroker
+
+    yield NativeBroker(url, ssl_context=ssl_context)
 
 
 @asynccontextmanager
