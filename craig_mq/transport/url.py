@@ -1,6 +1,6 @@
 """AMQP URLs: parsed strictly, and never able to show the password (field failure PERM-05).
 
-``amqp[s]://user:password@host:port/vhost?cafile=…&certfile=…&keyfile=…``; every part may be
+``amqp[s]://user:password@host:port/vhost?cacertfile=…&certfile=…&keyfile=…``; every part may be
 percent-encoded, and what a URL reserves must be. No error below quotes any part of the URL: a
 malformed one has its password in an unexpected place.
 """
@@ -16,7 +16,7 @@ import attrs
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
 _DEFAULT_LOGIN = "guest:guest"
 _MAX_PORT = 65_535
-_OPTIONS = ("cafile", "certfile", "keyfile")
+_OPTIONS = ("cacertfile", "certfile", "keyfile")
 _ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 
@@ -35,7 +35,7 @@ class AmqpUrl:
     user: str
     password: str = attrs.field(repr=False)
     vhost: str = "/"
-    cafile: str | None = None
+    cacertfile: str | None = None
     certfile: str | None = None
     keyfile: str | None = None
 
@@ -56,7 +56,7 @@ class AmqpUrl:
         """
         if not self.tls:
             return None
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.cafile)
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.cacertfile)
         if self.certfile is not None:
             context.load_cert_chain(self.certfile, self.keyfile)
         return context

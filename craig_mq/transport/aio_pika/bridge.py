@@ -93,21 +93,27 @@ class DetachedTasks:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._running: set[asyncio.Task[Any]] = set()
+        self._one_ended = trio.Event()
 
     def detach(self, work: Work[T]) -> Detached[T]:
         """Start ``work`` in the loop. Its exceptions never go unretrieved."""
         task = self._bridge.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._on_ended)
         return Detached(self, task)
 
     async def stop(self) -> None:
         """Cancel what still runs, and what that starts to clean up, until nothing runs."""
         await self._bridge.pass_through()
         while self._running:
+            self._one_ended = trio.Event()
             for task in tuple(self._running):
                 task.cancel()
-            await self._bridge.pass_through()
+            await self._one_ended.wait()
+
+    def _on_ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        self._one_ended.set()
 
 
 class Bridge:

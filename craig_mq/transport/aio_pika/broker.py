@@ -95,7 +95,7 @@ class AioPikaBroker:
         call = connection.tasks.detach(self._connect(connection, wire, options))
         try:
             await call.wait()
-        except (*ORDINARY_ENDS, ssl.SSLError) as error:
+        except (*ORDINARY_ENDS, StopAsyncIteration) as error:  # the latter is aiormq's end of file
             return self._failure(error, connection.announced_close())  # noqa: ASYNC910 - the wait is one
         return None
 

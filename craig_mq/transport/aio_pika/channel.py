@@ -157,8 +157,9 @@ class AioPikaChannel:
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish mandatory and wait for the confirm, without a bound."""
         await trio.lowlevel.checkpoint()
-        if self._ending() is not None:
-            return Unconfirmed(str(self._ending()), sent=False)
+        ending = self._ending()
+        if ending is not None:
+            return Unconfirmed(str(ending), sent=False)
         call = self._connection.tasks.detach(self._publisher.publish(publication))
         try:
             return await self.lifetime.wait_for(call, bound_s=None, what="publish")
@@ -235,12 +236,7 @@ class AioPikaChannel:
 
     def _ending(self) -> CloseReason | None:
         """Return the end that has come, or that the broker has announced."""
-        if self.closed is not None:
-            return self.closed
-        announced = self._connection.channel_close(self._number)
-        if announced is None and self._connection.is_ending():
-            return self._connection.end_for(None)
-        return announced
+        return self.closed or self._connection.channel_close(self._number) or self._connection.ending
 
     def _end_for(self, error: BaseException | None) -> CloseReason:
         """Return why the channel ended, ending it if a failing call is the first to show it."""

@@ -154,16 +154,20 @@ class AioPikaConnection:
 
     def end_for(self, error: BaseException | None) -> CloseReason:
         """Return why the connection ended, ending it if a failing call is the first to show it."""
+        if self.closed is not None:
+            return self.closed
         shown = "the connection is closing" if error is None else f"{type(error).__name__}: {error}"
+        self._bridge.run_sync(self._wire.abort)  # ended here must be ended there
         return self._end(self._announced or ConnectionLoss(shown))
 
     def announced_close(self) -> ConnectionClose | None:
         """Return the ``connection.close`` the broker sent, if it sent one."""
         return self._announced if isinstance(self._announced, ConnectionClose) else None
 
-    def is_ending(self) -> bool:
-        """Whether the broker announced the end, or it has come."""
-        return self.closed is not None or self._announced is not None
+    @property
+    def ending(self) -> CloseReason | None:
+        """The end that has come, or that was announced by the broker or begun here; None while it lives."""
+        return self.closed or self._announced
 
     # -- the asyncio side -----------------------------------------------------------------------
 
@@ -224,7 +228,6 @@ class AioPikaConnection:
 
     def _on_closing(self, error: BaseException | None) -> None:
         self.end_for(error)
-        self._wire.abort()
 
     def _end(self, reason: CloseReason) -> CloseReason:
         """End, unless it has ended; return the reason that counts."""
