@@ -22,6 +22,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 T = TypeVar("T")
 Work = Coroutine[Any, Any, T]
 
+_SETTLE_BOUND_S = 1.0
 _LOG = logging.getLogger(__name__)
 
 # What aiormq's own background tasks end with when a connection or channel ends; the end itself is
@@ -138,6 +139,17 @@ class Bridge:
         """Call a synchronous asyncio-flavoured function with the loop current."""
         return self._context.copy().run(function)
 
+    async def wait_quiet(self) -> None:
+        """Return once no asyncio task is left; aiormq's end by themselves after a reset.
+
+        One that still ran when the loop closes would raise its ordinary end out of the loop's block.
+        """
+        await self.pass_through()
+        while tasks := asyncio.all_tasks(self.loop):
+            ended = asyncio.wait(tasks, return_when=asyncio.ALL_COMPLETED)
+            await DetachedTasks(self).detach(ended).wait()
+            await self.pass_through()
+
     async def pass_through(self) -> None:
         """Return once the loop has run everything that was ready."""
         passed = trio.Event()
@@ -183,9 +195,12 @@ async def open_bridge() -> AsyncGenerator[Bridge, None]:
     block_error: BaseException | None = None
     async with _open_loop() as loop:
         loop.set_exception_handler(_on_orphan_exception)
+        bridge = Bridge(loop)
         try:
-            yield Bridge(loop)
+            yield bridge
         except BaseException as error:  # noqa: BLE001, ASYNC103 - raised below, outside the loop's nurseries
             block_error = error
+        with trio.move_on_after(_SETTLE_BOUND_S, shield=True):
+            await bridge.wait_quiet()
     if block_error is not None:
         raise block_error

@@ -156,6 +156,8 @@ class AioPikaChannel:
 
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish mandatory and wait for the confirm, without a bound."""
+        if not self._amqp.publisher_confirms:
+            raise ValueError("publish needs a channel opened with confirms=True")
         await trio.lowlevel.checkpoint()
         ending = self._ending()
         if ending is not None:

@@ -42,6 +42,8 @@ class AioPikaConnection:
         self._channels: dict[int, AioPikaChannel] = {}
         self._channel_closes: dict[int, ChannelClose] = {}
         self._last_number = 0
+        self._amqp_done = trio.Event()
+        self._amqp_done.set()  # nothing to wait for before aiormq has a connection
         self.lifetime = Lifetime()
         self.tasks = DetachedTasks(bridge)
         wire.listener = self
@@ -50,6 +52,7 @@ class AioPikaConnection:
         """Take over what ``aio_pika.connect`` opened; runs in the loop, in the step it returned."""
         self._connection = connection
         self._amqp = amqp
+        self._amqp_done = trio.Event()
         on_closing(amqp, self._on_closing)
         if self._options.heartbeat:
             self.tasks.detach(self._watch_heartbeat(self._options.heartbeat))
@@ -125,6 +128,8 @@ class AioPikaConnection:
         self.abort()
         if not self._bridge.closed:
             await self.tasks.stop()
+            await self._amqp_done.wait()
+            await self._bridge.pass_through()
 
     # -- what channels need ---------------------------------------------------------------------
 
@@ -228,6 +233,7 @@ class AioPikaConnection:
 
     def _on_closing(self, error: BaseException | None) -> None:
         self.end_for(error)
+        self._amqp_done.set()
 
     def _end(self, reason: CloseReason) -> CloseReason:
         """End, unless it has ended; return the reason that counts."""

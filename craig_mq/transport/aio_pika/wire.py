@@ -77,11 +77,13 @@ class _WatchedReader:
     async def readexactly(self, count: int) -> bytes:
         try:
             read = await self._reader.readexactly(count)
-        except asyncio.IncompleteReadError:
-            self._wire.on_lost("the broker closed the socket")
-            raise
-        except OSError as error:
-            self._wire.on_lost(f"{type(error).__name__}: {error}")
+        except (asyncio.IncompleteReadError, OSError) as error:
+            if self._wire.aborted:
+                raise asyncio.CancelledError from error  # nothing to warn of: the end is our own
+            ended = isinstance(error, asyncio.IncompleteReadError)
+            self._wire.on_lost(
+                "the broker closed the socket" if ended else f"{type(error).__name__}: {error}"
+            )
             raise
         self._frame += read
         if len(self._frame) > 7:  # noqa: PLR2004 - a frame's header; what follows came in one read
@@ -100,7 +102,7 @@ class Wire(TransportFactory):
         self._raw: asyncio.WriteTransport | None = None
         self._writer: asyncio.StreamWriter
         self._return_awaiting_header: int | None = None
-        self._aborted = False
+        self.aborted = False
         self.listener: WireListener | None = None
         self.last_read = 0.0
         self.lost: str | None = None
@@ -145,9 +147,9 @@ class Wire(TransportFactory):
 
     def abort(self) -> None:
         """Reset the connection: RST, not FIN. A FIN lets the broker execute what is still on its way."""
-        if self._aborted:
+        if self.aborted:
             return
-        self._aborted = True
+        self.aborted = True
         if self._raw is None:
             self._socket.close()
             return

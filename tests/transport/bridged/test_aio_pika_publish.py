@@ -26,13 +26,7 @@ def _publication(queue: str, *, message_id: str | None = None, body: bytes = b"b
     return Publication(exchange, queue, body, properties)
 
 
-async def _ready(broker, queue: str) -> int:
-    async with broker.connect(OPTIONS) as connection:
-        channel = await connection.open_channel()
-        return (await channel.declare_queue(QueueSpec(queue), passive=True)).ready
-
-
-async def test_a_swallowed_confirm_leaves_the_wait_to_the_callers_bound(aio_proxied):
+async def test_a_swallowed_confirm_leaves_the_wait_to_the_callers_bound(aio_proxied, ready):
     """CONF-01: a publish whose confirm is lost ends at the caller's bound, though it was stored."""
     async with aio_proxied.broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel(confirms=True)
@@ -42,10 +36,10 @@ async def test_a_swallowed_confirm_leaves_the_wait_to_the_callers_bound(aio_prox
             await channel.publish(_publication("q"))
         assert bound.cancelled_caught
         connection.abort()
-    assert await _ready(aio_proxied.direct, "q") == 1
+    assert await ready(aio_proxied.direct, "q") == 1
 
 
-async def test_an_abandoned_publish_may_still_arrive_and_the_channel_goes_on(aio_proxied):
+async def test_an_abandoned_publish_may_still_arrive_and_the_channel_goes_on(aio_proxied, ready):
     """CONF-02: a publish given up in a freeze is delivered after the thaw, and the next one works."""
     async with aio_proxied.broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel(confirms=True)
@@ -57,7 +51,7 @@ async def test_an_abandoned_publish_may_still_arrive_and_the_channel_goes_on(aio
         aio_proxied.proxy.thaw()
         with trio.fail_after(5):
             assert await channel.publish(_publication("q")) == Acked()
-    assert await _ready(aio_proxied.direct, "q") == 2
+    assert await ready(aio_proxied.direct, "q") == 2
 
 
 async def test_a_missing_exchange_fails_every_publish_of_the_channel_with_its_text(aio_broker):

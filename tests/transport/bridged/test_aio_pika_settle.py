@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import pytest
 import trio
 
 from craig_mq.core.close import ChannelClose
 from craig_mq.core.delivery import Properties, Publication
-from craig_mq.core.outcome import Acked
-from craig_mq.core.topology import QueueSpec
 from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.errors import ClosedError
 
@@ -20,26 +16,9 @@ OPTIONS = ConnectionOptions(name="settle", rpc_timeout=2.0)
 CLASSIC = {"x-queue-type": "classic"}
 
 
-async def _fill(broker, queue: str, count: int) -> None:
-    async with broker.connect(OPTIONS) as connection:
-        channel = await connection.open_channel(confirms=True)
-        await channel.declare_queue(QueueSpec(queue, arguments=CLASSIC))
-        for number in range(count):
-            body = b"m%d" % number
-            publication = Publication("", queue, body, Properties(message_id=uuid4().hex, delivery_mode=2))
-            assert await channel.publish(publication) == Acked()
-        await connection.aclose()
-
-
-async def _ready(broker, queue: str) -> int:
-    async with broker.connect(OPTIONS) as connection:
-        channel = await connection.open_channel()
-        return (await channel.declare_queue(QueueSpec(queue), passive=True)).ready
-
-
-async def test_an_ack_on_a_channel_the_broker_is_closing_changes_nothing(aio_broker):
+async def test_an_ack_on_a_channel_the_broker_is_closing_changes_nothing(aio_broker, fill):
     """ACK-01: after a bad ack the channel ends with the 406 and its text, and every message returns."""
-    await _fill(aio_broker, "q", 3)
+    await fill(aio_broker, "q", 3)
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         consumer = await channel.consume("q", prefetch=5)
@@ -61,9 +40,9 @@ async def test_an_ack_on_a_channel_the_broker_is_closing_changes_nothing(aio_bro
         assert again.body == b"m0"
 
 
-async def test_an_ack_to_a_frozen_peer_is_written_but_not_processed(aio_proxied):
+async def test_an_ack_to_a_frozen_peer_is_written_but_not_processed(aio_proxied, fill, ready):
     """HALF-01: an ack into a frozen connection returns at once; cut off, the message comes back."""
-    await _fill(aio_proxied.direct, "q", 1)
+    await fill(aio_proxied.direct, "q", 1)
     async with aio_proxied.broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         delivery = await (await channel.consume("q", prefetch=1)).receive()
@@ -74,13 +53,13 @@ async def test_an_ack_to_a_frozen_peer_is_written_but_not_processed(aio_proxied)
         connection.abort()
         aio_proxied.proxy.reset()
     with trio.fail_after(10):
-        while await _ready(aio_proxied.direct, "q") != 1:
+        while await ready(aio_proxied.direct, "q") != 1:
             await trio.sleep(0.1)
 
 
-async def test_acks_and_nacks_reach_the_broker(aio_broker):
+async def test_acks_and_nacks_reach_the_broker(aio_broker, fill):
     """An ack removes, a multiple ack removes all before it, a nack with requeue returns in place."""
-    await _fill(aio_broker, "q", 5)
+    await fill(aio_broker, "q", 5)
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         consumer = await channel.consume("q", prefetch=5)
@@ -97,9 +76,9 @@ async def test_acks_and_nacks_reach_the_broker(aio_broker):
         assert await channel.get("q") is None
 
 
-async def test_a_flush_behind_a_full_socket_ends_at_the_callers_bound(aio_proxied):
+async def test_a_flush_behind_a_full_socket_ends_at_the_callers_bound(aio_proxied, fill):
     """TRIO-07: a flush that cannot progress is left at the bound, and abort fails it at once."""
-    await _fill(aio_proxied.direct, "q", 1)
+    await fill(aio_proxied.direct, "q", 1)
     async with aio_proxied.broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel(confirms=True)
         delivery = await (await channel.consume("q", prefetch=1)).receive()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import pytest
 import trio
@@ -22,25 +21,14 @@ OPTIONS = ConnectionOptions(name="consume", rpc_timeout=5.0)
 CLASSIC = {"x-queue-type": "classic"}
 
 
-async def _fill(broker, queue: str, count: int) -> None:
-    async with broker.connect(OPTIONS) as connection:
-        channel = await connection.open_channel(confirms=True)
-        await channel.declare_queue(QueueSpec(queue, arguments=CLASSIC))
-        for number in range(count):
-            body = b"m%d" % number
-            publication = Publication("", queue, body, Properties(message_id=uuid4().hex, delivery_mode=2))
-            assert await channel.publish(publication) == Acked()
-        await connection.aclose()
-
-
 def _consumers(rabbit, vhost_url: str) -> int:
     vhost = urlsplit(vhost_url).path.removeprefix("/")
     return int(rabbit.eval(f'length(rabbit_amqqueue:consumers_all(<<"{vhost}">>))'))
 
 
-async def test_a_deleted_queue_ends_its_consumer_at_once(aio_broker):
+async def test_a_deleted_queue_ends_its_consumer_at_once(aio_broker, fill):
     """CCAN-01: the broker's basic.cancel ends a waiting receive; the channel stays usable."""
-    await _fill(aio_broker, "q", 0)
+    await fill(aio_broker, "q", 0)
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         consumer = await channel.consume("q", prefetch=5)
@@ -61,9 +49,9 @@ async def test_a_deleted_queue_ends_its_consumer_at_once(aio_broker):
         await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
 
 
-async def test_a_consume_cancelled_on_its_way_leaves_no_consumer(rabbit, vhost_url, aio_proxied):
+async def test_a_consume_cancelled_on_its_way_leaves_no_consumer(rabbit, vhost_url, aio_proxied, fill):
     """CCAN-03: of 20 consumes cancelled before their answer none is left, and no message is held."""
-    await _fill(aio_proxied.direct, "q", 40)
+    await fill(aio_proxied.direct, "q", 40)
     async with aio_proxied.broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         aio_proxied.proxy.delay(0.2, Direction.TO_CLIENT)
@@ -81,9 +69,9 @@ async def test_a_consume_cancelled_on_its_way_leaves_no_consumer(rabbit, vhost_u
                 await trio.sleep(0.1)
 
 
-async def test_a_get_cancelled_on_its_way_returns_its_message(aio_proxied):
+async def test_a_get_cancelled_on_its_way_returns_its_message(aio_proxied, fill):
     """A basic.get cancelled before its answer requeues the message it was given."""
-    await _fill(aio_proxied.direct, "q", 1)
+    await fill(aio_proxied.direct, "q", 1)
     async with aio_proxied.broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         aio_proxied.proxy.delay(0.3, Direction.TO_CLIENT)
@@ -97,9 +85,9 @@ async def test_a_get_cancelled_on_its_way_returns_its_message(aio_proxied):
         assert delivery.redelivered
 
 
-async def test_a_cancelled_receive_loses_nothing(aio_broker):
+async def test_a_cancelled_receive_loses_nothing(aio_broker, fill):
     """A receive cancelled at any moment leaves every delivery to the next one, in order."""
-    await _fill(aio_broker, "q", 50)
+    await fill(aio_broker, "q", 50)
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         consumer = await channel.consume("q", prefetch=50)
@@ -111,9 +99,9 @@ async def test_a_cancelled_receive_loses_nothing(aio_broker):
         assert bodies == [b"m%d" % number for number in range(50)]
 
 
-async def test_cancel_returns_what_was_buffered(aio_broker):
+async def test_cancel_returns_what_was_buffered(aio_broker, fill):
     """Cancel hands back the deliveries nobody took; nacked then, they keep their place."""
-    await _fill(aio_broker, "q", 4)
+    await fill(aio_broker, "q", 4)
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         consumer = await channel.consume("q", prefetch=3)
@@ -130,10 +118,10 @@ async def test_cancel_returns_what_was_buffered(aio_broker):
         assert [head.body for head in heads if head is not None] == [b"m0", b"m1", b"m2", b"m3"]
 
 
-async def test_two_consumers_of_a_channel_have_their_own_prefetch(aio_broker):
+async def test_two_consumers_of_a_channel_have_their_own_prefetch(aio_broker, fill):
     """Each consume sets the prefetch of its own consumer, also when two start together."""
-    await _fill(aio_broker, "one", 10)
-    await _fill(aio_broker, "five", 10)
+    await fill(aio_broker, "one", 10)
+    await fill(aio_broker, "five", 10)
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel()
         taken: dict[str, int] = {}
@@ -149,9 +137,9 @@ async def test_two_consumers_of_a_channel_have_their_own_prefetch(aio_broker):
         assert taken == {"one": 1, "five": 5}
 
 
-async def test_properties_come_through(aio_broker):
+async def test_properties_come_through(aio_broker, fill):
     """Every property and every kind of header value the seam names arrives as it was sent."""
-    await _fill(aio_broker, "q", 0)
+    await fill(aio_broker, "q", 0)
     sent = Properties(
         content_type="application/json",
         content_encoding="utf-8",
