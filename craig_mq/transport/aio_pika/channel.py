@@ -35,8 +35,11 @@ _MAX_PREFETCH = 65_535
 class AioPikaChannel:
     """Satisfies ``craig_mq.transport.broker.Channel``."""
 
-    def __init__(self, connection: AioPikaConnection, amqp: aiormq.abc.AbstractChannel, number: int) -> None:
+    def __init__(
+        self, connection: AioPikaConnection, amqp: aiormq.abc.AbstractChannel, number: int, *, confirms: bool
+    ) -> None:
         self._connection = connection
+        self._confirms = confirms
         self._amqp = amqp
         self._number = number
         self._consumers: dict[str, AioPikaConsumer] = {}
@@ -156,7 +159,7 @@ class AioPikaChannel:
 
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish mandatory and wait for the confirm, without a bound."""
-        if not self._amqp.publisher_confirms:
+        if not self._confirms:
             raise ValueError("publish needs a channel opened with confirms=True")
         await trio.lowlevel.checkpoint()
         ending = self._ending()

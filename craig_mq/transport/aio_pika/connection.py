@@ -181,7 +181,7 @@ class AioPikaConnection:
         amqp_channel = await self._amqp.channel(
             channel_number=number, publisher_confirms=confirms, on_return_raises=True
         )
-        channel = AioPikaChannel(self, amqp_channel, number)
+        channel = AioPikaChannel(self, amqp_channel, number, confirms=confirms)
         self._channels[number] = channel
         return channel
 
