@@ -34,7 +34,7 @@ class Rig:
     """One embedded broker, one subscription's worth of evidence."""
 
     def __init__(self) -> None:
-        self.broker = MemoryBroker()
+        self.broker = MemoryBroker(trace=True)
         self.events: list[tuple[float, Event]] = []
         self.calls: Counter[str] = Counter()
         self.called_at: list[tuple[float, str]] = []
