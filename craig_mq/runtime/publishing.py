@@ -117,6 +117,8 @@ class Publishing:
         Cancelled: the connection is reset.
         """
         await self._wanted.wait()
+        if self._stop.is_set():
+            return
         try:
             async with self._broker.connect(self._options) as connection:
                 self._channel = await connection.open_channel(confirms=True)

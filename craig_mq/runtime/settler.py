@@ -49,6 +49,8 @@ class Settler:
         self._wake = trio.Event()
         self._flush_deadline: float | None = None
         self._flush_done = trio.Event()
+        self._flushes = 0
+        self._guard_wanted = trio.Event()
         self.unknown = False
 
     @property
@@ -126,6 +128,9 @@ class Settler:
         batch, self._accepted = self._accepted, []
         deadline = self._oldest_accepted_at + self._settle_timeout
         self._flush_deadline = deadline
+        self._flushes += 1
+        if not self._guard_wanted.is_set():
+            self._guard_wanted.set()
         outcome: SettlementOutcome = ACK_TIMED_OUT
         with trio.CancelScope(shield=True, deadline=deadline) as scope:
             try:
@@ -145,11 +150,15 @@ class Settler:
             settled(outcome)
 
     async def _guard(self) -> None:
-        """Look once per bound, so that every flush is seen before it can be overdue."""
+        """Look once per bound, while there are flushes: each is seen before it can be overdue."""
         try:
             while True:
+                await self._guard_wanted.wait()
+                seen = self._flushes
                 await trio.sleep(self._settle_timeout)
                 await self._abort_stuck_flush()
+                if self._flushes == seen and self._flush_deadline is None:
+                    self._guard_wanted = trio.Event()
         finally:
             with trio.CancelScope(shield=True) as scope:
                 scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace

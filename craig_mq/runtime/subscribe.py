@@ -23,7 +23,7 @@ from craig_mq.runtime.errors import (
     crash_of,
 )
 from craig_mq.runtime.handle import DlqSubscription
-from craig_mq.runtime.loop_watchdog import watch_loop
+from craig_mq.runtime.loop_watchdog import watching_loop
 from craig_mq.runtime.plan import Handler, Plan
 from craig_mq.runtime.reporting import Reporter
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
@@ -106,8 +106,7 @@ class _Subscription:
     crash: Exception | None = None
 
     async def run(self, task_status: trio.TaskStatus[DlqSubscription]) -> None:
-        ended_by: Exception = SubscriptionCancelled()
-        error: Exception | None = ended_by
+        error: Exception | None = SubscriptionCancelled()
         try:
             error = await self._until_ended(task_status)
         finally:
@@ -121,16 +120,15 @@ class _Subscription:
     async def _until_ended(self, task_status: trio.TaskStatus[DlqSubscription]) -> Exception | None:
         """Return what ended the subscription, None for a shutdown. Cancellation passes through."""
         refused: SubscribeDlqError | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch_loop, self.plan.reporter, self.plan.queue)
-            await nursery.start(self._run_tree)
-            refused = await self._first_start()
-            if refused is None:
-                task_status.started(self.handle)
-            elif self.crash is None:
-                self.tree.cancel("the subscription was refused")
-            await self.tree.wait_closed()
-            nursery.cancel_scope.cancel(reason="the subscription has ended")
+        with watching_loop(self.plan.reporter, self.plan.queue):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._run_tree)
+                refused = await self._first_start()
+                if refused is None:
+                    task_status.started(self.handle)
+                elif self.crash is None:
+                    self.tree.cancel("the subscription was refused")
+                await self.tree.wait_closed()
         return self.crash or refused
 
     async def _run_tree(self, *, task_status: trio.TaskStatus[Supervisor]) -> None:
