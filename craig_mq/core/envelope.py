@@ -79,9 +79,10 @@ def decode_envelope(body: bytes) -> EventEnvelope:
     require_text(body)
     try:
         wire = _decode_wire(body)
+        repeated = not _accounts_for_all(wire, body) and repeats_a_name(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedBody(str(error)) from None
-    if not _accounts_for_all(wire, body) and repeats_a_name(body):
+    if repeated:
         raise MalformedBody("a name is repeated at the top level")
     if _UUID.fullmatch(wire.id) is None:
         raise MalformedBody("id is not a hyphenated UUID")

@@ -7,7 +7,7 @@ the capture and comes last.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import attrs
 
@@ -62,6 +62,8 @@ def decide(facts: PolicyFacts, disposition: Disposition, *, invocation: int, jit
             return Retry(retry_delay(invocation, jitter))
         case Disposition.TRANSIENT_RETRY | Disposition.TRANSIENT_PARK:
             return _park(facts)
+        case _:
+            assert_never(disposition)
 
 
 def _park(facts: PolicyFacts) -> Decision:

@@ -94,7 +94,7 @@ def read_capture(envelope: EventEnvelope) -> Capture | InvalidWrapper | None:
         ours = _encode(PayloadWire(msgspec.Raw(_encode(wire)))) == envelope.payload
         if not ours and (repeats_a_name(envelope.payload) or repeats_a_name(raw)):
             return InvalidWrapper("a name is repeated in the capture")
-    except (MalformedBody, msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return InvalidWrapper(str(error))
     fault = _fault(wire)
     return _capture(wire) if fault is None else InvalidWrapper(fault)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from craig_mq.core.capture import CaptureOrder
 from craig_mq.core.dead_letter import DeadLetterDelivery, build_dead_letter_delivery
@@ -15,6 +16,10 @@ from craig_mq.core.delivery import NO_PROPERTIES, Delivery
 ENVELOPE_ID = "0192f0c1-2345-7abc-8def-0123456789ab"
 CAPTURE_ID = "0192f0c1-0000-7000-8000-000000000001"
 FRESH_ID = "0192f0c1-0000-7000-8000-000000000002"
+
+# A slow machine is no failure of a pure function.
+settings.register_profile("core", deadline=None)
+settings.load_profile("core")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -292,3 +293,4 @@ class SettlementModel(RuleBasedStateMachine):
 
 
 TestSettlementModel = SettlementModel.TestCase
+TestSettlementModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
