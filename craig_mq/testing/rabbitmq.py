@@ -24,7 +24,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -228,6 +228,16 @@ class RabbitNode:
         if not (printed.startswith("{ok, ") and printed.endswith("}")):
             raise RuntimeError(f"Erlang answered {printed}")
         return printed[len("{ok, ") : -1].strip()
+
+    @contextlib.contextmanager
+    def memory_alarm(self) -> Generator[None, None, None]:
+        """Raise the broker's memory alarm for the block: publishing connections get blocked."""
+        alarm = "{resource_limit, memory, node()}"
+        self.eval(f"rabbit_alarm:set_alarm({{{alarm}, []}})")
+        try:
+            yield
+        finally:
+            self.eval(f"rabbit_alarm:clear_alarm({alarm})")
 
     def add_vhost(self, name: str | None = None) -> str:
         """Create a vhost (a fresh name by default) that ``guest`` may use, and return its name."""

@@ -317,8 +317,7 @@ async def test_an_abort_is_a_reset_and_what_it_abandons_is_not_executed(rabbit, 
         async with aio_broker.connect(OPTIONS) as connection:
             channel = await connection.open_channel(confirms=True)
             assert await channel.publish(_publication()) == Acked()
-            await trio.to_thread.run_sync(rabbit.ctl, "set_vm_memory_high_watermark", "0.00001")
-            try:
+            with rabbit.memory_alarm():
                 async with trio.open_nursery() as nursery:
                     answers = []
 
@@ -334,8 +333,6 @@ async def test_an_abort_is_a_reset_and_what_it_abandons_is_not_executed(rabbit, 
                     connection.abort()
                 assert [type(answer) for answer in answers] == [Unconfirmed, Unconfirmed]
                 assert connection.blocked is None
-            finally:
-                await trio.to_thread.run_sync(rabbit.ctl, "set_vm_memory_high_watermark", "0.8")
         await trio.sleep(1)
         # Only the confirmed one: not even the publish that told us of the alarm was executed.
         assert (await queue.declare_queue(QueueSpec("q"), passive=True)).ready == 1
@@ -346,18 +343,15 @@ async def test_unblocking_is_seen(rabbit, aio_broker):
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel(confirms=True)
         await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
-        await trio.to_thread.run_sync(rabbit.ctl, "set_vm_memory_high_watermark", "0.00001")
-        try:
-            async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
+            with rabbit.memory_alarm():
                 nursery.start_soon(channel.publish, _publication())
                 with trio.fail_after(10):
                     await connection.wait_blocked()
-                await trio.to_thread.run_sync(rabbit.ctl, "set_vm_memory_high_watermark", "0.8")
-                with trio.fail_after(10):
-                    await connection.wait_unblocked()
-            assert connection.blocked is None
-        finally:
-            await trio.to_thread.run_sync(rabbit.ctl, "set_vm_memory_high_watermark", "0.8")
+                assert connection.blocked == "low on memory"
+            with trio.fail_after(10):
+                await connection.wait_unblocked()
+        assert connection.blocked is None
 
 
 async def test_the_connection_name_is_shown_by_the_broker(rabbit, aio_broker):
