@@ -12,9 +12,11 @@ NO_HEADERS: Mapping[str, object] = MappingProxyType({})
 PERSISTENT = 2
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class Properties:
-    """AMQP 0-9-1 basic properties, decoded; an absent property is ``None``.
+    """AMQP 0-9-1 basic properties, decoded; an absent property is ``None``. Treat as immutable.
+
+    (Not frozen: attrs pays three times the construction for that, twice per message.)
 
     ``timestamp`` is whole seconds since the Unix epoch exactly as on the wire (0 .. 2**64-1); it
     is not a ``datetime`` because the wire holds values that no ``datetime`` can. ``headers`` holds
