@@ -125,7 +125,7 @@ class RabbitNode:
         return self._server is not None and self._server.poll() is None
 
     def start(self, *, timeout_s: float = 120.0) -> None:
-        """Start the broker on its data and return once it speaks AMQP.
+        """Start the broker on its data and return once it speaks AMQP on every listener.
 
         Raises RabbitNodeError, with the end of the log, if it exits or stays silent.
         """
@@ -154,6 +154,7 @@ class RabbitNode:
                 tail = "\n".join(self.log_text().splitlines()[-30:])
                 raise RabbitNodeError(f"RabbitMQ did not start within {timeout_s:g} s:\n{tail}")
             time.sleep(_POLL_S)
+        self.eval("rabbit:await_startup()")  # its other listeners come after the first
 
     def stop(self, *, timeout_s: float = 60.0) -> None:
         """Stop the broker gracefully (SIGTERM); its data stays."""

@@ -113,7 +113,7 @@ async def _refusal(url: str) -> ConnectError:
 async def test_a_trusted_broker_is_connected_to(authority, local_certificate):
     """PERM-03: with its authority named, a broker whose certificate names the host is accepted."""
     async with _tls_server(*local_certificate) as (port, seen):
-        broker = NativeBroker(parse_amqp_url(f"amqps://127.0.0.1:{port}/?cafile={authority.certificate}"))
+        broker = NativeBroker(parse_amqp_url(f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}"))
         async with broker.connect(OPTIONS) as connection:
             assert connection.closed is None
         assert seen[0]["mechanism"] == "PLAIN"
@@ -133,14 +133,14 @@ async def test_a_certificate_for_another_host_is_refused(authority):
     """A certificate that names another host ends the dial, whoever signed it."""
     certificate, key = authority.issue("elsewhere", alternative="DNS:elsewhere.example")
     async with _tls_server(certificate, key) as (port, _):
-        error = await _refusal(f"amqps://127.0.0.1:{port}/?cafile={authority.certificate}")
+        error = await _refusal(f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}")
     assert "certificate verification failed" in str(error)
 
 
 async def test_external_logs_in_by_certificate(authority, local_certificate):
     """SASL EXTERNAL sends the client certificate and an empty response, and no password."""
     certificate, key = authority.issue("client", alternative="DNS:client")
-    options = f"cafile={authority.certificate}&certfile={certificate}&keyfile={key}"
+    options = f"cacertfile={authority.certificate}&certfile={certificate}&keyfile={key}"
     async with _tls_server(*local_certificate, client_ca=authority.certificate) as (port, seen):
         url = parse_amqp_url(f"amqps://127.0.0.1:{port}/?{options}")
         async with NativeBroker(url, external=True).connect(OPTIONS) as connection:
@@ -152,13 +152,13 @@ async def test_a_missing_client_certificate_is_told(authority, local_certificate
     """A broker that demands a certificate and gets none makes the connect fail, not hang."""
     async with _tls_server(*local_certificate, client_ca=authority.certificate) as (port, _):
         with trio.fail_after(5):
-            error = await _refusal(f"amqps://127.0.0.1:{port}/?cafile={authority.certificate}")
+            error = await _refusal(f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}")
     assert error.kind is ConnectErrorKind.UNREACHABLE
 
 
 async def test_a_missing_authority_file_is_refused():
     """A file name that leads nowhere is told at once, as a refusal."""
-    error = await _refusal("amqps://127.0.0.1:1/?cafile=/nowhere/ca.pem")
+    error = await _refusal("amqps://127.0.0.1:1/?cacertfile=/nowhere/ca.pem")
     assert error.kind is ConnectErrorKind.REFUSED
     assert "ENOENT" in str(error)
 
@@ -180,7 +180,7 @@ async def test_a_real_broker_speaks_tls(authority, local_certificate):
     node = RabbitNode(config=f"listeners.ssl.default = 127.0.0.1:{port}\n{config}")
     try:
         await trio.to_thread.run_sync(node.start)
-        broker = NativeBroker(parse_amqp_url(f"amqps://127.0.0.1:{port}/?cafile={authority.certificate}"))
+        broker = NativeBroker(parse_amqp_url(f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}"))
         async with broker.connect(OPTIONS) as connection:
             channel = await connection.open_channel(confirms=True)
             await channel.declare_queue(QueueSpec("tls", arguments={"x-queue-type": "classic"}))
