@@ -5,11 +5,22 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+import attrs
+
 from craig_mq.core.delivery import Delivery
 from craig_mq.transport.native.events import Delivered, Got, MessageReturned
 from craig_mq.transport.native.methods import short_string
 from craig_mq.transport.native.properties import HEADER_MIN, body_size, decode_properties
-from craig_mq.transport.native.wire import ProtocolViolation
+from craig_mq.transport.native.wire import (
+    BODY,
+    FRAME_END,
+    FRAME_HEAD,
+    FRAME_OVERHEAD,
+    HEADER,
+    ProtocolViolation,
+)
+
+Content = Delivered | Got | MessageReturned
 
 MAX_BODY: Final = 512 * 1024 * 1024
 """RabbitMQ's own hard limit on a message."""
@@ -17,6 +28,7 @@ MAX_BODY: Final = 512 * 1024 * 1024
 _TAG_FLAG = struct.Struct(">QB")
 _SHORT = struct.Struct(">H")
 _NAMES_MAX = 1024
+_PLAIN_MIN = 2 * FRAME_OVERHEAD + HEADER_MIN + 1
 
 
 class NameCache:
@@ -43,73 +55,59 @@ class NameCache:
         return name, True
 
 
+@attrs.define(slots=True, eq=False)
 class Envelope:
-    """The arguments of basic.deliver, basic.get-ok or basic.return, waiting for their content."""
+    """A method that announces content, as the message it will become.
 
-    __slots__ = (
-        "code",
-        "consumer_tag",
-        "delivery_tag",
-        "exchange",
-        "readable",
-        "redelivered",
-        "routing_key",
-        "text",
-    )
+    ``consumer_tag`` is None for basic.get-ok. ``code`` and ``text`` are basic.return's; ``readable``
+    says whether the names were UTF-8.
+    """
 
-    def __init__(self) -> None:
-        """Fill the fields that not every method has."""
-        self.consumer_tag: bytes | None = None
-        self.exchange = ""
-        self.routing_key = ""
-        self.readable = True
-        self.delivery_tag = 0
-        self.redelivered = False
-        self.code = 0
-        self.text = ""
+    message: Delivery
+    consumer_tag: bytes | None = None
+    readable: bool = True
+    code: int = 0
+    text: str = ""
 
 
 def decode_deliver(data: bytes, at: int, end: int, names: NameCache) -> Envelope:
     """Decode basic.deliver's arguments. Raises ProtocolViolation."""
-    envelope = Envelope()
-    envelope.consumer_tag, at = short_string(data, at, end)
-    _tag_and_names(envelope, data, at, end, names)
-    return envelope
+    consumer_tag, at = short_string(data, at, end)
+    message, readable = _message(data, at, end, names)
+    return Envelope(message, consumer_tag, readable)
 
 
 def decode_get_ok(data: bytes, at: int, end: int, names: NameCache) -> Envelope:
     """Decode basic.get-ok's arguments. Raises ProtocolViolation."""
-    envelope = Envelope()
-    _tag_and_names(envelope, data, at, end, names)
-    return envelope
+    message, readable = _message(data, at, end, names)
+    return Envelope(message, None, readable)
 
 
 def decode_return(data: bytes, at: int, end: int, names: NameCache) -> Envelope:
     """Decode basic.return's arguments. Raises ProtocolViolation."""
-    envelope = Envelope()
     if at + 2 > end:
         raise ProtocolViolation("a return without a code")
-    (envelope.code,) = _SHORT.unpack_from(data, at)
+    (code,) = _SHORT.unpack_from(data, at)
     text, at = short_string(data, at + 2, end)
-    envelope.text = text.decode("utf-8", "replace")
-    _names(envelope, data, at, end, names)
-    return envelope
+    exchange, routing_key, readable = _names(data, at, end, names)
+    message = Delivery(0, exchange, routing_key, False, b"")
+    return Envelope(message, None, readable, code, text.decode("utf-8", "replace"))
 
 
-def _tag_and_names(envelope: Envelope, data: bytes, at: int, end: int, names: NameCache) -> None:
+def _message(data: bytes, at: int, end: int, names: NameCache) -> tuple[Delivery, bool]:
     if at + 9 > end:
         raise ProtocolViolation("a delivery without a tag")
-    envelope.delivery_tag, redelivered = _TAG_FLAG.unpack_from(data, at)
-    envelope.redelivered = redelivered & 1 == 1
-    _names(envelope, data, at + 9, end, names)
+    delivery_tag, redelivered = _TAG_FLAG.unpack_from(data, at)
+    exchange, routing_key, readable = _names(data, at + 9, end, names)
+    return Delivery(delivery_tag, exchange, routing_key, redelivered & 1 == 1, b""), readable
 
 
-def _names(envelope: Envelope, data: bytes, at: int, end: int, names: NameCache) -> None:
+def _names(data: bytes, at: int, end: int, names: NameCache) -> tuple[str, str, bool]:
     raw, at = short_string(data, at, end)
-    envelope.exchange, readable = names.text(raw)
+    exchange, exchange_readable = names.text(raw)
     raw, _ = short_string(data, at, end)
-    envelope.routing_key, envelope.readable = names.text(raw)
-    envelope.readable = envelope.readable and readable
+    routing_key, readable = names.text(raw)
+    return exchange, routing_key, readable and exchange_readable
 
 
 class ContentAssembly:
@@ -128,6 +126,11 @@ class ContentAssembly:
     def idle(self) -> bool:
         """Whether no content is under way, so that a method may come."""
         return self._envelope is None
+
+    def reset(self) -> None:
+        """Expect a method again."""
+        self._envelope = self._header = None
+        self._chunks = []
 
     def begin(self, envelope: Envelope) -> None:
         """Take the method that announces content."""
@@ -158,26 +161,48 @@ class ContentAssembly:
         self._chunks.append(payload)
         return None if self._missing else self._envelope
 
-    def finish(self, channel: int) -> Delivered | Got | MessageReturned:
+    def finish(self, channel: int) -> Content:
         """Turn the whole content into its event and expect a method again."""
         envelope, header, chunks = self._envelope, self._header, self._chunks
         if envelope is None or header is None:
             raise ProtocolViolation("content finished before it began")
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        self._envelope = self._header = None
-        self._chunks = []
-        properties, whole = decode_properties(header)
-        if envelope.code:
-            return MessageReturned(channel, envelope.code, envelope.text, properties.message_id)
-        delivery = Delivery(
-            envelope.delivery_tag,
-            envelope.exchange,
-            envelope.routing_key,
-            envelope.redelivered,
-            body,
-            properties,
-            None if whole and envelope.readable else header,
-        )
-        if envelope.consumer_tag is None:
-            return Got(channel, delivery)
-        return Delivered(channel, envelope.consumer_tag, delivery)
+        self.reset()
+        return complete(channel, envelope, header, chunks[0] if len(chunks) == 1 else b"".join(chunks))
+
+
+def complete(channel: int, envelope: Envelope, header: bytes, body: bytes) -> Content:
+    """Turn a method, its content header and its body into the event they make."""
+    message = envelope.message
+    message.body = body
+    message.properties, whole = decode_properties(header)
+    if not (whole and envelope.readable):
+        message.undecodable = header
+    if envelope.consumer_tag is not None:
+        return Delivered(channel, envelope.consumer_tag, message)
+    if envelope.code:
+        return MessageReturned(channel, envelope.code, envelope.text, message.properties.message_id)
+    return Got(channel, message)
+
+
+def whole_content(data: bytes, at: int, channel: int, payload_max: int) -> tuple[bytes, bytes, int] | None:
+    """Return header payload, body and the offset behind them, if both frames are there and plain.
+
+    The hot case, one body frame right behind its header, in two look-ups; None is no verdict: the
+    frame-by-frame way takes over, and finds what is wrong, if anything is.
+    """
+    available = len(data)
+    if available - at < _PLAIN_MIN:
+        return None
+    kind, number, size = FRAME_HEAD.unpack_from(data, at)
+    stop = at + 7 + size
+    if kind != HEADER or number != channel or size < HEADER_MIN or stop + FRAME_OVERHEAD > available:
+        return None
+    header = data[at + 7 : stop]
+    start = stop + FRAME_OVERHEAD
+    kind, number, size = FRAME_HEAD.unpack_from(data, stop + 1)
+    end = start + size
+    if kind != BODY or number != channel or size != body_size(header) or not 0 < size <= payload_max:
+        return None
+    if end >= available or data[stop] != FRAME_END or data[end] != FRAME_END:
+        return None
+    return header, data[start:end], end + 1

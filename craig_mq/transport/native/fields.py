@@ -40,7 +40,7 @@ class BrokenField(Exception):
     ``partial`` is what was read before the break.
     """
 
-    def __init__(self, text: str, partial: object = None) -> None:
+    def __init__(self, text: str, partial: dict[str, object] | list[object] | None = None) -> None:
         """Keep the partial value beside the text."""
         super().__init__(text)
         self.partial = partial

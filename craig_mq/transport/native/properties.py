@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from craig_mq.core.delivery import NO_HEADERS, PERSISTENT, Properties
+from craig_mq.core.delivery import PERSISTENT, Properties
 from craig_mq.transport.native.fields import BrokenField, FieldReader, encode_short, encode_table
 
 BASIC_CLASS: Final = 60
@@ -16,11 +16,11 @@ _FLAGS = struct.Struct(">H")
 HEADER_MIN: Final = _HEAD.size
 """Class, weight, body size and one word of flags: shorter headers are a protocol violation."""
 
-# Flag bits in wire order (AMQP 0-9-1, 4.2.6.1); the lowest bit announces another word of flags.
+# Flag bits in wire order (AMQP 0-9-1, 4.2.6.1); the three lowest bits mean nothing a client can use.
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS, _DELIVERY_MODE = 1 << 15, 1 << 14, 1 << 13, 1 << 12
 _PRIORITY, _CORRELATION_ID, _REPLY_TO, _EXPIRATION = 1 << 11, 1 << 10, 1 << 9, 1 << 8
 _MESSAGE_ID, _TIMESTAMP, _TYPE, _USER_ID = 1 << 7, 1 << 6, 1 << 5, 1 << 4
-_APP_ID, _CLUSTER_ID, _MORE = 1 << 3, 1 << 2, 1
+_APP_ID = 1 << 3
 
 _SHORT, _OCTET, _LONG, _TABLE = "short", "octet", "long", "table"
 _LAYOUT: Final[tuple[tuple[int, str, str], ...]] = (
@@ -43,6 +43,7 @@ _plans: dict[int, tuple[tuple[str, str], ...]] = {}
 """The properties present for each word of flags seen; at most 2**13 of them exist."""
 
 _KNOWN = sum(flag for flag, _, _ in _LAYOUT)
+_UNKNOWN = 0xFFFF & ~_KNOWN
 
 
 def body_size(header: bytes) -> int:
@@ -65,44 +66,40 @@ def decode_properties(header: bytes) -> tuple[Properties, bool]:
     where the structure breaks, the properties before the break are returned.
     """
     flags: int = _HEAD.unpack_from(header)[3]
-    reader = FieldReader()
-    found: dict[str, object] = {}
-    whole = not flags & (_MORE | _CLUSTER_ID | 0x2)
+    found = Properties()
+    whole = not flags & _UNKNOWN
     at = HEADER_MIN
     end = len(header)
     for name, form in _plan(flags & _KNOWN):
-        if at >= end:
-            whole = False
-            break
         if form is _SHORT:
-            stop = at + 1 + header[at]
-            if stop > end:
-                whole = False
-                break
-            raw = header[at + 1 : stop]
+            start = at + 1
+            at = start + header[at] if at < end else end + 1
+            if at > end:
+                return found, False
+            raw = header[start:at]
             try:
-                found[name] = raw.decode()
+                setattr(found, name, raw.decode())
             except UnicodeDecodeError:
-                found[name] = raw.decode("utf-8", "backslashreplace")
+                setattr(found, name, raw.decode("utf-8", "backslashreplace"))
                 whole = False
-            at = stop
-        elif form is _OCTET:
-            found[name] = header[at]
+        elif form is _OCTET and at < end:
+            setattr(found, name, header[at])
             at += 1
-        elif form is _LONG:
-            if at + 8 > end:
-                whole = False
-                break
-            found[name] = _U64.unpack_from(header, at)[0]
+        elif form is _LONG and at + 8 <= end:
+            setattr(found, name, _U64.unpack_from(header, at)[0])
             at += 8
-        else:
+        elif form is _TABLE:
+            reader = FieldReader()
             try:
-                found[name], at = reader.table(header, at, end)
+                found.headers, at = reader.table(header, at, end)
             except BrokenField as broken:
-                found[name] = broken.partial or NO_HEADERS
-                whole = False
-                break
-    return Properties(**found), whole and not reader.odd  # type: ignore[arg-type]  # _LAYOUT pairs names and types
+                if isinstance(broken.partial, dict):
+                    found.headers = broken.partial
+                return found, False
+            whole = whole and not reader.odd
+        else:
+            return found, False
+    return found, whole
 
 
 def encode_header(properties: Properties, size: int) -> bytes:

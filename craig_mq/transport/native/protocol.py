@@ -19,9 +19,11 @@ from craig_mq.transport.native.content import (
     ContentAssembly,
     Envelope,
     NameCache,
+    complete,
     decode_deliver,
     decode_get_ok,
     decode_return,
+    whole_content,
 )
 from craig_mq.transport.native.events import (
     Blocked,
@@ -121,20 +123,22 @@ class AmqpProtocol:
                 raise ProtocolViolation("a frame does not end with 0xCE")
             at = stop + 1
             if not self._ended:
-                self._frame(kind, channel, buffer, start, stop)
+                at = self._frame(kind, channel, buffer, start, stop)
         if at < available:
             self._splitter.keep(buffer[at:], FRAME_OVERHEAD)
         return events
 
-    def _frame(self, kind: int, channel: int, buffer: bytes, start: int, stop: int) -> None:
+    def _frame(self, kind: int, channel: int, buffer: bytes, start: int, stop: int) -> int:
+        """Take one frame, or a method with its whole content; return the offset behind it."""
         if kind == BODY:
             self._content_step(channel, body=buffer[start:stop])
         elif kind == HEADER:
             self._content_step(channel, header=buffer[start:stop])
         elif kind == METHOD:
-            self._method(channel, buffer, start, stop)
+            return self._method(channel, buffer, start, stop)
         elif kind != HEARTBEAT:
             raise ProtocolViolation(f"unknown frame type {kind}")
+        return stop + 1
 
     def _refuse_frame(self, buffer: bytes, at: int, size: int) -> None:
         if buffer[at : at + 4] == b"AMQP":
@@ -154,21 +158,20 @@ class AmqpProtocol:
             elif isinstance(event, Got):
                 self._drop_answer(channel, slot)
 
-    def _method(self, channel: int, buffer: bytes, start: int, stop: int) -> None:
+    def _method(self, channel: int, buffer: bytes, start: int, stop: int) -> int:
         if stop - start < _INDEX.size:
             raise ProtocolViolation("a method frame without a method")
         (index,) = _INDEX.unpack_from(buffer, start)
         start += 4
         if channel == 0:
             self._connection_method(index, buffer[start:stop])
-            return
+            return stop + 1
         slot = self._slots.get(channel)
         if slot is None:
             raise ProtocolViolation(f"a method on channel {channel}, which is not open")
         decoder = _CONTENT.get(index)
         if decoder is not None:
-            slot.content.begin(decoder(buffer, start, stop, self._names))
-            return
+            return self._content(channel, slot, decoder(buffer, start, stop, self._names), buffer, stop + 1)
         if not slot.content.idle:
             raise ProtocolViolation("a method inside another method's content")
         if index in (methods.ACK, methods.NACK):
@@ -177,6 +180,19 @@ class AmqpProtocol:
                 self._events.append(Confirmed(channel, tag, bits & 1 == 1, index == methods.ACK))
         else:
             self._channel_method(channel, slot, index, buffer[start:stop])
+        return stop + 1
+
+    def _content(self, channel: int, slot: _Slot, envelope: Envelope, buffer: bytes, at: int) -> int:
+        """Begin content, and take all of it at once where it lies ready behind its method."""
+        content = slot.content
+        content.begin(envelope)
+        ready = whole_content(buffer, at, channel, self._payload_max) if slot.closing is None else None
+        if ready is None:
+            return at
+        header, body, behind = ready
+        content.reset()
+        self._events.append(complete(channel, envelope, header, body))
+        return behind
 
     def _channel_method(self, channel: int, slot: _Slot, index: int, arguments: bytes) -> None:
         if index == methods.CHANNEL_CLOSE:
