@@ -56,10 +56,11 @@ def interruption_in(error: BaseException) -> BaseException | None:
 
     That is a bare BaseException such as ``trio.Cancelled``, or the sub-group holding such leaves.
     """
+    if isinstance(error, Exception):
+        return None  # a group that is an Exception holds nothing else
     if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        return group.split(Exception)[1]
-    return None if isinstance(error, Exception) else error
+        return cast("BaseExceptionGroup[BaseException]", error).split(Exception)[1]
+    return error
 
 
 def _choice(leaf: BaseException) -> Disposition:

@@ -56,7 +56,7 @@ def headers_from_json(document: bytes) -> Mapping[str, object]:
     return cast("dict[str, object]", headers) if isinstance(headers, dict) else {}
 
 
-def _to_json(value: object, depth: int) -> Json:
+def _to_json(value: object, depth: int) -> Json:  # noqa: PLR0911 -- one return a wire type
     # By exact type first: this runs for every header of every capture.
     kind = type(value)
     if kind is str:
@@ -65,10 +65,12 @@ def _to_json(value: object, depth: int) -> Json:
         return cast("int | None", value)
     if depth > MAX_TABLE_DEPTH:
         return {"$unreadable": "nested too deep"}
-    if isinstance(value, Mapping):
-        return _table(cast("Mapping[object, object]", value), depth + 1)
+    if kind is dict:
+        return _table(cast("dict[object, object]", value), depth + 1)
     if isinstance(value, list | tuple):
         return [_to_json(item, depth + 1) for item in cast("list[object]", value)]
+    if isinstance(value, Mapping):
+        return _table(cast("Mapping[object, object]", value), depth + 1)
     return _scalar(value)
 
 

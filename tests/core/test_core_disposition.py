@@ -85,9 +85,10 @@ async def test_a_handlers_own_nursery_is_seen_through() -> None:
         await trio.lowlevel.checkpoint()
         raise _error(PERMANENT)
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.RaisesGroup(DlqError) as caught:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fail)
+            nursery.start_soon(trio.sleep_forever)
     assert disposition_of(caught.value) is PERMANENT
     assert interruption_in(caught.value) is None
 
@@ -98,6 +99,7 @@ def test_a_group_deeper_than_the_interpreter_recurses_is_parked() -> None:
     for _ in range(5_000):
         group = ExceptionGroup("deeper", [group])
     assert disposition_of(group) is PERMANENT
+    assert interruption_in(group) is None
     while isinstance(group, ExceptionGroup):  # taken apart by hand: its own destructor recurses
         group = group.exceptions[0]
 
