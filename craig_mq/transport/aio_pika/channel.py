@@ -142,6 +142,7 @@ class AioPikaChannel:
     async def cancel_consumer(self, tag: str) -> None:
         """Send basic.cancel and wait for its answer."""
         await self._call(self._amqp.basic_cancel(tag), "cancel consumer")
+        self._consumers.pop(tag, None)
 
     async def get(self, queue: str) -> Delivery | None:
         """Take one message; one that comes after the call was cancelled is requeued."""
@@ -261,4 +262,4 @@ class AioPikaChannel:
 
     def _on_closing(self, error: BaseException | None) -> None:
         self._end_for(error)
-        self._connection.lifetime.forget(self.lifetime)
+        self._connection.forget_channel(self._number)

@@ -153,6 +153,10 @@ class AioPikaConnection:
         """How long one request may take, in seconds."""
         return self._options.rpc_timeout
 
+    def forget_channel(self, number: int) -> None:
+        """Drop a channel that has ended; its close stays known until its number is used again."""
+        self._channels.pop(number, None)
+
     def channel_close(self, number: int) -> ChannelClose | None:
         """Return the close the broker sent for a channel, from the moment its frame was read."""
         return self._channel_closes.get(number)
@@ -192,7 +196,6 @@ class AioPikaConnection:
             self._last_number = self._last_number % limit + 1
             if self._last_number not in self._amqp.channels:
                 self._channel_closes.pop(self._last_number, None)
-                self._channels.pop(self._last_number, None)
                 return self._last_number
         raise ClosedError(ConnectionLoss("every channel number of the connection is in use"))
 

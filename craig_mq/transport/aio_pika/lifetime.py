@@ -17,7 +17,8 @@ T = TypeVar("T")
 class Lifetime:
     """The life of a connection, channel or consumer: it ends once, and then for everybody at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Lifetime | None = None) -> None:
+        self._parent = parent
         self._reason: CloseReason | None = None
         self._ended = trio.Event()
         self._calls: set[Detached[Any]] = set()
@@ -44,16 +45,12 @@ class Lifetime:
 
     def begin_child(self) -> Lifetime:
         """Begin a life that ends with this one, for the same reason, unless it ended before."""
-        child = Lifetime()
+        child = Lifetime(self)
         if self._reason is None:
             self._children.add(child)
         else:
             child.end(self._reason)
         return child
-
-    def forget(self, child: Lifetime) -> None:
-        """Drop a child that has ended."""
-        self._children.discard(child)
 
     def end(self, reason: CloseReason) -> CloseReason:
         """End it, and every child; every pending call raises ClosedError.
@@ -63,9 +60,10 @@ class Lifetime:
         if self._reason is not None:
             return self._reason
         self._reason = reason
-        for child in self._children:
+        if self._parent is not None:
+            self._parent._children.discard(self)  # noqa: SLF001 - its own kind
+        for child in tuple(self._children):
             child.end(reason)
-        self._children.clear()
         for call in self._calls:
             call.fail(ClosedError(reason))
         self._calls.clear()

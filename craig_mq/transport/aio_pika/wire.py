@@ -20,6 +20,7 @@ from pamqp import commands
 from pamqp.header import ContentHeader
 from yarl import URL
 
+_HEADER_SIZE = 7
 _FRAME_METHOD = 1
 _FRAME_HEADER = 2
 _METHODS_OF_INTEREST = {
@@ -63,7 +64,7 @@ class _WatchedReader:
     def __init__(self, wire: Wire, reader: asyncio.StreamReader) -> None:
         self._wire = wire
         self._reader = reader
-        self._frame = b""
+        self._header = b""
 
     def at_eof(self) -> bool:
         ended = self._reader.at_eof()
@@ -85,10 +86,11 @@ class _WatchedReader:
                 "the broker closed the socket" if ended else f"{type(error).__name__}: {error}"
             )
             raise
-        self._frame += read
-        if len(self._frame) > 7:  # noqa: PLR2004 - a frame's header; what follows came in one read
-            self._wire.on_raw_frame(self._frame)
-            self._frame = b""
+        if len(self._header) < _HEADER_SIZE:
+            self._header += read
+        else:  # the rest comes in one read
+            header, self._header = self._header, b""
+            self._wire.on_raw_frame(header, read)
         return read
 
 
@@ -160,16 +162,15 @@ class Wire(TransportFactory):
 
     # -- called by the reader -------------------------------------------------------------------
 
-    def on_raw_frame(self, raw: bytes) -> None:
-        """Show the listener the frames it cares for; leave undecodable ones to aiormq."""
+    def on_raw_frame(self, header: bytes, rest: bytes) -> None:
+        """Show the listener the frames it cares for, and only decode those."""
         self.last_read = asyncio.get_running_loop().time()
-        channel = int.from_bytes(raw[1:3], "big")
-        is_return_header = raw[0] == _FRAME_HEADER and channel == self._return_awaiting_header
-        if is_return_header:
+        channel = int.from_bytes(header[1:3], "big")
+        if header[0] == _FRAME_HEADER and channel == self._return_awaiting_header:
             self._return_awaiting_header = None
-        elif raw[0] != _FRAME_METHOD or raw[7:11] not in _METHODS_OF_INTEREST:
+        elif header[0] != _FRAME_METHOD or rest[:4] not in _METHODS_OF_INTEREST:
             return
-        frame = pamqp.frame.unmarshal(raw)[2]
+        frame = pamqp.frame.unmarshal(header + rest)[2]
         if isinstance(frame, commands.Basic.Return):
             self._return_awaiting_header = channel
         if self.listener is not None:

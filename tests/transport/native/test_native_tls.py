@@ -20,6 +20,7 @@ from craig_mq.testing.rabbitmq import RabbitNode
 from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.errors import ConnectError, ConnectErrorKind
 from craig_mq.transport.native import NativeBroker
+from craig_mq.transport.opening import open_broker
 from craig_mq.transport.url import parse_amqp_url
 
 OPTIONS = ConnectionOptions("tls")
@@ -165,7 +166,7 @@ async def test_a_missing_authority_file_is_refused():
 
 @pytest.mark.broker
 async def test_a_real_broker_speaks_tls(authority, local_certificate):
-    """A message goes to a RabbitMQ with a TLS listener and back, over amqps."""
+    """A message goes to a RabbitMQ with a TLS listener and back, over amqps, through each transport."""
     certificate, key = local_certificate
     lines = {
         "cacertfile": authority.certificate,
@@ -180,15 +181,28 @@ async def test_a_real_broker_speaks_tls(authority, local_certificate):
     node = RabbitNode(config=f"listeners.ssl.default = 127.0.0.1:{port}\n{config}")
     try:
         await trio.to_thread.run_sync(node.start)
-        broker = NativeBroker(parse_amqp_url(f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}"))
-        async with broker.connect(OPTIONS) as connection:
-            channel = await connection.open_channel(confirms=True)
-            await channel.declare_queue(QueueSpec("tls", arguments={"x-queue-type": "classic"}))
-            body = bytes(1_000_000)
-            assert await channel.publish(Publication("", "tls", body, Properties(message_id="m"))) == Acked()
-            delivery = await channel.get("tls")
-            assert delivery is not None
-            assert delivery.body == body
-            await connection.aclose()
+        trusting = f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}"
+        for transport in ("native", "aio-pika"):
+            async with (
+                open_broker(trusting, transport=transport) as broker,
+                broker.connect(OPTIONS) as connection,
+            ):
+                channel = await connection.open_channel(confirms=True)
+                await channel.declare_queue(QueueSpec("tls", arguments={"x-queue-type": "classic"}))
+                body = bytes(1_000_000)
+                assert (
+                    await channel.publish(Publication("", "tls", body, Properties(message_id="m"))) == Acked()
+                )
+                delivery = await channel.get("tls")
+                assert delivery is not None
+                assert delivery.body == body
+                channel.ack_nowait(delivery.delivery_tag)
+                await channel.flush()
+                await connection.aclose()
+            async with open_broker(f"amqps://127.0.0.1:{port}/", transport=transport) as distrusting:
+                with pytest.raises(ConnectError, match="certificate verif") as failed:
+                    async with distrusting.connect(OPTIONS):
+                        pytest.fail("connected")
+                assert failed.value.kind is ConnectErrorKind.UNREACHABLE
     finally:
         await trio.to_thread.run_sync(node.close)
