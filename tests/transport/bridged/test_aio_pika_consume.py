@@ -137,6 +137,22 @@ async def test_two_consumers_of_a_channel_have_their_own_prefetch(aio_broker, fi
         assert taken == {"one": 1, "five": 5}
 
 
+async def test_cycles_of_consume_and_cancel_leave_nothing_behind(aio_broker, fill):
+    """A consumer cancelled is forgotten: a month of park-and-release cycles holds no memory."""
+    await fill(aio_broker, "q", 1)
+    async with aio_broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        for _ in range(10):
+            consumer = await channel.consume("q", prefetch=1)
+            delivery = await consumer.receive()
+            await consumer.cancel()
+            channel.nack_nowait(delivery.delivery_tag, requeue=True)
+        assert not channel._consumers
+        assert not channel.lifetime._children
+        await channel.aclose()
+        assert not connection.lifetime._children
+
+
 async def test_properties_come_through(aio_broker, fill):
     """Every property and every kind of header value the seam names arrives as it was sent."""
     await fill(aio_broker, "q", 0)

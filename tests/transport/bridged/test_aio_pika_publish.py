@@ -7,6 +7,8 @@ from uuid import uuid4
 
 import pytest
 import trio
+from pamqp import commands
+from pamqp.header import ContentHeader
 
 from craig_mq.core.close import ChannelClose
 from craig_mq.core.delivery import Properties, Publication
@@ -135,6 +137,28 @@ async def test_a_result_of_an_unknown_type_is_no_evidence(aio_broker, monkeypatc
         monkeypatch.setattr(channel._amqp, "basic_publish", strange)
         answer = await channel.publish(_publication("q"))
         assert answer == Unconfirmed("unexpected answer to a publish: bool")
+
+
+async def test_a_return_that_matches_nothing_puts_all_in_doubt(aio_broker):
+    """A returned message of an unknown id fails every publish in flight on its channel (decisions, 15)."""
+    answers: list[Confirmation] = []
+    async with aio_broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel(confirms=True)
+        await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
+
+        async def publish() -> None:
+            answers.append(await channel.publish(_publication("q", body=bytes(500_000))))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(publish)
+            nursery.start_soon(publish)
+            while len(channel._publisher._in_flight) < 2:
+                await trio.lowlevel.checkpoint()
+            stranger = ContentHeader(properties=commands.Basic.Properties(message_id="stranger"))
+            channel.on_return_frame(commands.Basic.Return(312, "NO_ROUTE", "", "gone"))
+            channel.on_return_frame(stranger)
+        assert answers == [Unconfirmed("a returned message matched no publish in flight")] * 2
+        assert await channel.publish(_publication("q")) == Acked()
 
 
 async def test_a_full_queue_nacks_within_a_second(aio_broker):
