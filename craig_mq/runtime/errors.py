@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from supervisors import SupervisorError
 from supervisors.exits import leaves
@@ -45,6 +45,10 @@ class SubscriptionCancelled(Exception):
 
 class SubscriptionCrashed(ExceptionGroup[Exception]):
     """An arm ended by an error nobody foresaw: every cause, none dropped (linkage of the arms)."""
+
+    def derive(self, excs: Sequence[Exception], /) -> SubscriptionCrashed:  # type: ignore[override]
+        """Stay of this type when a nursery splits the group it travels in."""
+        return SubscriptionCrashed(self.message, excs)
 
 
 def crash_of(error: Exception) -> SubscriptionCrashed:
