@@ -6,7 +6,7 @@ channel it was asked on (field failure CHC-09). Nothing that happens to it reach
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import attrs
 import trio
@@ -23,6 +23,8 @@ from supervisors import ChildContext
 class DepthSampler:
     """Looks at ``queues`` every ``interval_s`` seconds and emits one DepthSampled each.
 
+    It starts before the arms; ``wait_declared`` holds it until there is something to look at.
+
     Only *ready* messages are counted: a delivery that some consumer holds is in no depth.
     """
 
@@ -31,6 +33,7 @@ class DepthSampler:
     queues: tuple[QueueSpec, ...]
     interval_s: float
     emit: Callable[[Event], None]
+    wait_declared: Callable[[], Awaitable[None]]
     _channel: Channel | None = attrs.field(default=None, init=False)
 
     async def run(self, context: ChildContext) -> None:
@@ -47,6 +50,7 @@ class DepthSampler:
                 self._report(queue, None)
 
     async def _sample_while_connected(self, sampling: trio.CancelScope) -> None:
+        await self.wait_declared()
         try:
             async with self.broker.connect(self.options) as connection:
                 while connection.closed is None:

@@ -32,6 +32,7 @@ def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> Superv
         plan.topology.queues,
         plan.config.depth_sample_interval.total_seconds(),
         plan.reporter.emit,
+        plan.gate.wait,
     )
     return SupervisorSpec(
         name=ROOT,

@@ -109,7 +109,15 @@ class Rig:
             "error": "boom",
         }
 
-    def handler(self, script: Callable[[DeadLetter], object] = lambda _: None) -> Callable[..., Awaitable[None]]:
+    @staticmethod
+    async def after(seconds: float, outcome: object = None) -> object:
+        """Let a handler take so long before its outcome."""
+        await trio.sleep(seconds)
+        return outcome
+
+    def handler(
+        self, script: Callable[[DeadLetter], object] = lambda _: None
+    ) -> Callable[..., Awaitable[None]]:
         """Return a handler that counts, then does what ``script`` says (an exception is raised)."""
 
         async def handle(letter: DeadLetter) -> None:

@@ -42,7 +42,9 @@ async def test_due_messages_return_under_their_original_key(autojump_clock, rig,
     returns = [
         record.publication
         for record in rig.broker.trace
-        if isinstance(record, MessagePublished) and record.publication.exchange == "craig.dlx" and record.connection
+        if isinstance(record, MessagePublished)
+        and record.publication.exchange == "craig.dlx"
+        and record.connection
     ]
     assert [(sent.exchange, sent.routing_key) for sent in returns] == [("craig.dlx", "dlq.billing.invoice")]
     assert rig.parked == rig.quarantined == []
@@ -50,7 +52,8 @@ async def test_due_messages_return_under_their_original_key(autojump_clock, rig,
 
 async def test_token_and_bytes_survive_the_hop(autojump_clock, rig, short):
     """Token, body bytes, key and death are the same before and after parking (decisions, byte fidelity)."""
-    body = b'  {"id":"0190F3B0-0000-7000-8000-00000000ABCD","source_service":"s","event_type":"t",' + (
+    body = (
+        b'  {"id":"0190F3B0-0000-7000-8000-00000000ABCD","source_service":"s","event_type":"t",'
         b'"occurred_at":"2026-01-01T00:00:00.123456789+02:00","payload":1e400, "extra": [1.10] }\n'
     )
     death = {"queue": "orders", "reason": "rejected", "count": 3, "time": 1_700_000_000, "exchange": "x"}
@@ -71,9 +74,13 @@ async def test_token_and_bytes_survive_the_hop(autojump_clock, rig, short):
 async def test_returns_carry_no_x_death_and_fresh_ids(autojump_clock, rig, short):
     """Captures and returns carry only allow-listed properties and a fresh message_id each (decisions, 14)."""
     async with rig.subscribed(rig.handler(park_once), config=short):
-        rig.publish(properties=Properties(headers={"x-death": [], "CC": ["a"]}, expiration="60000", priority=9))
+        rig.publish(
+            properties=Properties(headers={"x-death": [], "CC": ["a"]}, expiration="60000", priority=9)
+        )
         await trio.sleep(12)
-    sent = [r.publication.properties for r in rig.broker.trace if isinstance(r, MessagePublished) and r.connection]
+    sent = [
+        r.publication.properties for r in rig.broker.trace if isinstance(r, MessagePublished) and r.connection
+    ]
     assert len(sent) == 2
     assert len({properties.message_id for properties in sent}) == 2
     for properties in sent:
@@ -244,7 +251,7 @@ async def test_a_failed_return_is_a_settlement_failure(autojump_clock, rig, shor
 
 
 async def test_a_failed_release_is_a_settlement_failure(autojump_clock, rig):
-    """A release whose nack cannot be written ends the parking session as SETTLEMENT_FAILED (decisions, 12)."""
+    """A release whose nack cannot be written ends the session as SETTLEMENT_FAILED (decisions, 12)."""
     rig.broker.inject(FaultPlan([Fault("nack", Raise(), name=PARKING)]))
     async with rig.subscribed(rig.handler(lambda _: PARK)):
         rig.publish()
@@ -255,7 +262,7 @@ async def test_a_failed_release_is_a_settlement_failure(autojump_clock, rig):
 
 
 async def test_a_confirmed_return_is_not_sent_twice(autojump_clock, rig, short):
-    """A parked message whose return is confirmed but whose ack failed is acked later without a second return."""
+    """A confirmed return whose ack failed is acked later, without a second return."""
     rig.broker.inject(FaultPlan([Fault("ack", Raise(), name=PARKING)]))
     async with rig.subscribed(rig.handler(park_once), config=short):
         envelope_id = rig.publish()

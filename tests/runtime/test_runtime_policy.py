@@ -172,7 +172,7 @@ async def test_retry_sleep_races_shutdown(autojump_clock, rig):
 async def test_handler_timeout_parks(autojump_clock, rig):
     """A handler that outlives handler_timeout is cancelled and its delivery parked (decisions, bounds)."""
     options = SubscriptionOptions(handler_timeout=300)
-    async with rig.subscribed(rig.handler(lambda _: trio.sleep(301)), options=options):
+    async with rig.subscribed(rig.handler(lambda _: rig.after(301)), options=options):
         envelope_id = rig.publish()
         await trio.sleep(299.9)
         assert rig.parked == []
@@ -187,7 +187,7 @@ async def test_worker_goes_on_after_a_handler_timeout(autojump_clock, rig):
     """A timed-out handler costs its worker nothing: the next delivery is handled."""
     options = SubscriptionOptions(handler_timeout=1, prefetch=1, concurrency=1)
     slow = iter([True, False])
-    handler = rig.handler(lambda _: trio.sleep(100) if next(slow) else None)
+    handler = rig.handler(lambda _: rig.after(100) if next(slow) else None)
     async with rig.subscribed(handler, options=options) as subscription:
         rig.publish()
         rig.publish()

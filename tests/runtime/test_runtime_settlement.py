@@ -29,7 +29,9 @@ PUBLISHING = f"{MAIN} publishing"
 
 
 def acks(rig, queue=QUEUE):
-    return [record for record in rig.broker.trace if isinstance(record, MessageAcked) and record.queue == queue]
+    return [
+        record for record in rig.broker.trace if isinstance(record, MessageAcked) and record.queue == queue
+    ]
 
 
 def ends(rig, arm="main"):
@@ -45,7 +47,9 @@ FAILURES = [
     pytest.param(Fault("publish", Return(), name=PARKING), "returned", 0, id="returned"),
     pytest.param(Fault("confirm", Drop(), name=PARKING), "unknown", 30, id="lost confirm"),
     pytest.param(Fault("publish", LoseConnection(), name=PARKING), "unknown", 0, id="connection lost"),
-    pytest.param(Fault("publish", CloseChannel(404, "NOT_FOUND", 60, 40), name=PARKING), "unknown", 0, id="404"),
+    pytest.param(
+        Fault("publish", CloseChannel(404, "NOT_FOUND", 60, 40), name=PARKING), "unknown", 0, id="404"
+    ),
     pytest.param(Fault("connect", LoseConnection(), connection=PUBLISHING), "publish", 0, id="no connection"),
 ]
 
@@ -221,7 +225,7 @@ async def test_one_incident_is_reported_once(autojump_clock, rig):
     """ACK-08: twenty deliveries in flight when a channel dies are one settlement failure, not twenty."""
     close = CloseChannel(406, "PRECONDITION_FAILED - unknown delivery tag 999", 60, 80)
     rig.broker.inject(FaultPlan([Fault("ack", close, name=QUEUE)]))
-    handler = rig.handler(lambda letter: None if letter.redelivered else trio.sleep(1))
+    handler = rig.handler(lambda letter: None if letter.redelivered else rig.after(1))
     async with rig.subscribed(handler, options=SubscriptionOptions(prefetch=20, concurrency=20)):
         ids = [rig.publish() for _ in range(20)]
         await trio.sleep(10)
@@ -249,7 +253,7 @@ async def test_nothing_begins_after_a_settlement_failure(autojump_clock, rig):
     """After a settlement failure no further message reaches a handler and no ack begins (S43)."""
     rig.broker.inject(FaultPlan([Fault("flush", Hang(), connection=MAIN)]))
     options = SubscriptionOptions(prefetch=10, concurrency=1, backoff_base=30)
-    handler = rig.handler(lambda letter: trio.sleep(0 if letter.envelope.id == first else 4.9))
+    handler = rig.handler(lambda letter: rig.after(0 if letter.envelope.id == first else 4.9))
     async with rig.subscribed(handler, options=options):
         first = rig.publish()
         for _ in range(5):

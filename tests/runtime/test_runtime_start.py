@@ -174,7 +174,7 @@ async def test_no_permission_to_configure_what_is_missing(autojump_clock, rig):
 
 
 async def test_a_quorum_parking_queue_of_unknown_limit_is_refused(autojump_clock, rig):
-    """Where a quorum parking queue's delivery limit cannot be checked: DlqConfigError, not loss (decisions, 13)."""
+    """A quorum parking queue whose limit cannot be checked is DlqConfigError, not loss (decisions, 13)."""
     options = SubscriptionOptions(queue_type="quorum")
     async with rig.subscribed(options=options) as subscription:
         subscription.shutdown()
