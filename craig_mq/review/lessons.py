@@ -53,7 +53,8 @@ def _three_receives(run: Run, end: Outcome) -> str:
 def _unrepaired(_: Run, end: Outcome) -> str:
     return (
         "A redrive without a repair gives each message a fresh cycle and keeps its total: poison and "
-        f"uncertain use up the new cycle, {end['total_receives']['poison']} receives in all, and return to quarantine. "
+        "uncertain use up the new cycle, "
+        f"{end['total_receives']['poison']} receives in all, and return to quarantine. "
         "Transient recovers, because its outage covered only its first two deliveries. The run ends with "
         f"{end['quarantined']} in quarantine after {end['redrives']} redrives; nothing is redriven twice."
     )
