@@ -74,7 +74,8 @@ def _dedup_off(_: Run, end: Outcome) -> str:
         "Without deduplication every delivery that reaches the effect commits. Uncertain's "
         f"{end['first_pass']['effects_total'] - 1} source deliveries and its repaired redrive make "
         f"{end['effects']['uncertain']} effects for one intent, {end['effects_total']} overall. The "
-        "quarantine looks the same as before; only the ledger shows it. A result retention of zero does the same."
+        "quarantine looks the same as before; only the ledger shows it. "
+        "A result retention of zero does the same."
     )
 
 

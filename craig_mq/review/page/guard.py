@@ -21,6 +21,7 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_MAX_HEADER_BYTES: Final = 16 * 1024
 _METHODS: Final = ("GET", "HEAD")
 
 
@@ -30,7 +31,7 @@ def loopback_hosts(port: int) -> frozenset[str]:
 
 
 class Guard:
-    """ASGI wrapper: refuses foreign hosts (421) and unsafe methods (405); every answer carries `HEADERS`."""
+    """ASGI wrapper: no foreign host, unsafe method or oversize header; every answer carries `HEADERS`."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
@@ -47,6 +48,8 @@ class Guard:
 
     def _choose(self, scope: Scope) -> ASGIApp:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+            return PlainTextResponse("The request's headers are too large.\n", 431)
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return PlainTextResponse("This server answers on its loopback address only.\n", 421)
         if scope["method"] not in _METHODS:

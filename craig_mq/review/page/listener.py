@@ -60,8 +60,9 @@ async def keep_serving(listening: socket.socket, connection: Connection) -> None
     """Accept connections until cancelled, starting again after any failure of the accepting loop."""
     while True:
         try:
-            async with await SocketListener.from_socket(listening.dup()) as listener:
-                await listener.serve(connection)
+            with listening.dup() as duplicate:
+                async with await SocketListener.from_socket(duplicate) as listener:
+                    await listener.serve(connection)
         except* Exception:  # noqa: BLE001 - whatever failed, a closed listener is the worst answer
             _LOG.exception("the review's listener failed; starting it again")
         await trio.sleep(_RESTART_DELAY_S)
