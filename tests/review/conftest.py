@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,86 @@ def browser():
         browser = playwright.chromium.launch(executable_path=binary, args=FLAGS)
         yield browser
         browser.close()
+
+
+class Screen:
+    """One open page on one kind of screen, with everything that must not happen collected in `problems`."""
+
+    def __init__(self, context, address, name, shared_prefix):
+        self.address = address
+        self.name = name
+        self.offline = address.startswith("file:")
+        self.problems: list[str] = []
+        self.page = context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        self.page.on("request", lambda request: self._request(request.url, shared_prefix))
+
+    def _console(self, message):
+        if message.type in {"error", "warning"} and "status of 422" not in message.text:
+            self.problems.append(f"console: {message.text}")
+
+    def _request(self, url, shared_prefix):
+        if not url.startswith((shared_prefix, "data:", "blob:")):
+            self.problems.append(f"request: {url}")
+
+    def open(self, query=""):
+        """Load the page at a share query and wait until it shows a run or a problem."""
+        self.page.goto(self.address + ((("#" if self.offline else "?") + query) if query else ""))
+        if self.offline:
+            self.page.reload()  # a changed fragment alone loads nothing
+        self.settle()
+        return self.page
+
+    def settle(self):
+        """Wait until a run or a problem is shown."""
+        self.page.wait_for_function(
+            "() => document.getElementById('caption').textContent !== '' "
+            "&& (document.getElementById('caption').textContent.startsWith('Step')"
+            " || !document.getElementById('problem').hidden)"
+        )
+
+    @property
+    def caption(self):
+        """The visible sentence."""
+        return self.page.inner_text("#caption")
+
+
+WIDTHS, SCHEMES, MOTIONS = (360, 768, 1280), ("light", "dark"), ("no-preference", "reduce")
+USUAL = {
+    ("served", 360, "light", "no-preference"),
+    ("served", 768, "dark", "reduce"),
+    ("served", 1280, "light", "no-preference"),
+    ("file", 360, "dark", "reduce"),
+    ("file", 768, "light", "no-preference"),
+    ("file", 1280, "dark", "no-preference"),
+}
+KINDS = [
+    pytest.param(kind, id="-".join(map(str, kind)), marks=[] if kind in USUAL else [pytest.mark.soak])
+    for kind in product(("served", "file"), WIDTHS, SCHEMES, MOTIONS)
+]
+
+
+@pytest.fixture(params=KINDS)
+def screen(request, browser):
+    """One of 24 screens: served or from a file with the network off, three widths, two schemes, two motions."""
+    source, width, scheme, motion = request.param
+    if source == "served":
+        address = request.getfixturevalue("server").url
+        prefix = address
+    else:
+        address = request.getfixturevalue("offline_file").as_uri()
+        prefix = address
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        reduced_motion=motion,
+        offline=source == "file",
+        has_touch=width == WIDTHS[0],
+    )
+    context.set_default_timeout(10_000)
+    opened = Screen(context, address, f"{source}-{width}-{scheme}", prefix)
+    opened.width, opened.scheme, opened.motion = width, scheme, motion
+    yield opened
+    context.close()
+    assert opened.problems == []
