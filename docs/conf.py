@@ -13,6 +13,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinxcontrib_trio",
+    "review_lessons",
     "tables",
 ]
 source_suffix = {".md": "markdown"}

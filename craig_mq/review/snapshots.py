@@ -1,9 +1,9 @@
 """States folded from events: what the diagram, the table and the ledger show after each transition."""
 
 from collections.abc import Iterable
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
-from attrs import asdict, define, frozen
+from attrs import define, fields, frozen
 
 from craig_mq.review.events import (
     MESSAGES,
@@ -83,7 +83,23 @@ class Snapshot:
 
     def record(self) -> dict[str, object]:
         """Return the snapshot's JSON object."""
-        return asdict(self)
+        return {
+            "index": self.index,
+            "at": self.at,
+            "phase": self.phase,
+            "repaired": self.repaired,
+            "messages": [_values(message) for message in self.messages],
+            "effects_total": self.effects_total,
+            "store": [_values(entry) for entry in self.store],
+        }
+
+
+def _values(state: MessageState | StoredResult) -> dict[str, object]:
+    """Return a flat state's fields; several times faster than the general `asdict`."""
+    return {name: getattr(state, name) for name in _FIELDS[type(state)]}
+
+
+_FIELDS: Final = {cls: tuple(one.name for one in fields(cls)) for cls in (MessageState, StoredResult)}
 
 
 def snapshots_of(events: Iterable[Event]) -> tuple[Snapshot, ...]:

@@ -22,7 +22,13 @@ class ClauseTable(SphinxDirective):
         lines = ["| # | clause | what holds | kept by | proven by |", "|---|---|---|---|---|"]
         for number, clause in enumerate(clauses, start=1):
             tests = "<br>".join(f"`{test.removeprefix('tests/')}`" for test in clause["tests"])
-            cells = [str(number), f"`{clause['id']}` {clause['place']}", clause["text"], f"`{clause['file']}`", tests]
+            cells = [
+                str(number),
+                f"`{clause['id']}` {clause['place']}",
+                clause["text"],
+                f"`{clause['file']}`",
+                tests,
+            ]
             lines.append(f"| {' | '.join(cells)} |")
         container = nodes.container()
         self.state.nested_parse(StringList(lines, str(source)), self.content_offset, container)

@@ -30,7 +30,7 @@ def test_the_trace_and_a_caption():
 
 @pytest.mark.parametrize("step", [[], ["--step", "8"]])
 def test_the_terminal_shows_diagram_table_and_ledger(step):
-    """By default the last snapshot is shown as diagram, table, ledger and sentence; `--step` shows another."""
+    """By default the last snapshot is shown as diagram, table, ledger, sentence; `--step` shows another."""
     done = invoke("run", *step)
     run = simulate(Params())
     assert done.exit_code == 0
@@ -71,6 +71,7 @@ def test_the_export_file(tmp_path):
     assert out.read_bytes() == export(simulate(Params(identity="new"))).encode()
 
 
+@pytest.mark.timeout(900)
 def test_the_html_file(tmp_path, monkeypatch, grid):
     """`html --out` writes one whole document whose policy forbids every connection."""
     monkeypatch.setattr("craig_mq.review.page.offline.build_grid", lambda: grid)

@@ -6,6 +6,7 @@ import random
 import re
 import zlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from craig_mq.review.page.moments import Moment, on_moments
 from craig_mq.review.page.pool import Pool
 from craig_mq.review.page.view import view
 
+pytestmark = pytest.mark.timeout(900)  # set-up included: 129,024 runs
 MARK = re.compile("⟨(-?[0-9]+),(-?[0-9]+),(-?[0-9]+)⟩")
 
 

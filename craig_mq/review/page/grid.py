@@ -73,12 +73,19 @@ def combinations() -> Iterator[Params]:
 
 
 def _without_idle_choices(params: Params) -> Params:
-    """Return the same experiment with the choices that can't matter in it at one fixed value."""
-    if not params.dedup:
-        params = evolve(params, result_retention=0)  # nothing is ever stored
-    if params.action == "hold":
-        params = evolve(params, repair=True, identity="stable")  # nothing is repaired or redriven
-    return params
+    """Return the same experiment with the choices that can't matter in it at one fixed value.
+
+    Every message enters quarantine with the last source delivery, so all are as old as the operator's wait.
+    """
+    expired = params.operator_wait >= params.quarantine_retention
+    idle = expired or params.action == "hold"  # nothing is repaired or redriven
+    return evolve(
+        params,
+        quarantine_retention=0 if expired else 300,
+        repair=idle or params.repair,
+        identity="stable" if idle else params.identity,
+        result_retention=params.result_retention if params.dedup else 0,  # else nothing is ever stored
+    )
 
 
 def _shape(run: Run) -> Hashable:

@@ -10,18 +10,22 @@ from craig_mq.review.trace import describe
 
 def view(run: Run) -> dict[str, object]:
     """Return the page's object: `run` (the export's object), `captions` and `transitions` in words."""
-    transitions = len(run.events)
-    return {
-        "run": run_record(run),
-        "captions": [caption_of(snapshot, transitions) for snapshot in run.snapshots],
-        "transitions": [describe(event).replace("->", "→") for event in run.events],
-    }
+    return {"run": run_record(run), **_sentences(run)}
 
 
 def timeless_view(run: Run) -> dict[str, object]:
     """Return the page's object of a run on moments: without its parameters, which the page puts back."""
-    shown = view(run)
-    return shown | {"run": {name: part for name, part in run_record(run).items() if name != "parameters"}}
+    record = run_record(run)
+    del record["parameters"]
+    return {"run": record, **_sentences(run)}
+
+
+def _sentences(run: Run) -> dict[str, object]:
+    last = len(run.events)
+    return {
+        "captions": [caption_of(snapshot, last) for snapshot in run.snapshots],
+        "transitions": [describe(event).replace("->", "→") for event in run.events],
+    }
 
 
 def setup() -> dict[str, object]:
