@@ -23,7 +23,7 @@ from craig_mq.transport.native import NativeBroker
 from craig_mq.transport.opening import open_broker
 from craig_mq.transport.url import parse_amqp_url
 
-OPTIONS = ConnectionOptions("tls")
+OPTIONS = ConnectionOptions("tls", connect_timeout=60, rpc_timeout=60)
 
 
 @attrs.define(frozen=True)
@@ -152,7 +152,7 @@ async def test_external_logs_in_by_certificate(authority, local_certificate):
 async def test_a_missing_client_certificate_is_told(authority, local_certificate):
     """A broker that demands a certificate and gets none makes the connect fail, not hang."""
     async with _tls_server(*local_certificate, client_ca=authority.certificate) as (port, _):
-        with trio.fail_after(5):
+        with trio.fail_after(50):
             error = await _refusal(f"amqps://127.0.0.1:{port}/?cacertfile={authority.certificate}")
     assert error.kind is ConnectErrorKind.UNREACHABLE
 
