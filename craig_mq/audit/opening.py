@@ -29,7 +29,14 @@ async def open_store(url: str, options: LedgerOptions = DEFAULT_OPTIONS) -> Asyn
     finished within the commit timeout, and every other waiting ``record`` is refused with
     ``StoreClosed``; nothing is ever half written.
     """
-    store = Ledger(backend_of(url), options)
+    async with open_ledger(backend_of(url), options) as store:
+        yield store
+
+
+@asynccontextmanager
+async def open_ledger(backend: Backend, options: LedgerOptions = DEFAULT_OPTIONS) -> AsyncGenerator[Ledger]:
+    """As ``open_store``, on a backend with settings of its own."""
+    store = Ledger(backend, options)
     try:
         await store.migrate()
         async with trio.open_nursery() as nursery:

@@ -21,6 +21,7 @@ from craig_mq.audit.row import Divergent, Entry, Recorded, RowOutcome, Tokenless
 from craig_mq.core.disposition import Disposition
 
 ROUNDS = 8  # each round loses to at least one concurrent commit of the same token; then the rest is retried
+LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's lock_timeout ran out
 LOOKUP_CHUNK = 500  # keeps IN lists far below every store's limit of parameters
 
 
@@ -66,6 +67,11 @@ def _holders(database: Database, tokens: Sequence[str]) -> dict[str, Canonical]:
     }
 
 
+def _blames_a_row(error: Exception) -> bool:
+    """Whether one row of several may be at fault: a bad one, or one whose token another session locks."""
+    return classify(error) is Disposition.PERMANENT or getattr(error, "sqlstate", None) == LOCK_NOT_AVAILABLE
+
+
 class _TokensTaken(Exception):
     def __init__(self, taken: list[Insertion]) -> None:
         super().__init__(len(taken))
@@ -101,7 +107,7 @@ class _Group:
             except _TokensTaken as lost:
                 insertions = self._rejudged(insertions, lost.taken)
             except Exception as error:
-                if classify(error) is not Disposition.PERMANENT:
+                if not _blames_a_row(error):
                     raise
                 return self._isolate(head, insertions, error)
             else:

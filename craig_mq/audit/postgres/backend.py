@@ -82,6 +82,8 @@ class PostgresBackend:
 
     def is_outage(self, error: Exception) -> bool:
         """Whether the server is gone, full, frozen or shutting down (classes 08, 53, 57, no SQLSTATE)."""
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return False  # one row waits for another session: the server is well
         return isinstance(error, psycopg.OperationalError) and classify(error) is Disposition.TRANSIENT_PARK
 
 
