@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from craig_mq.core.classify import classify
+    from craig_mq.audit.classification import classify
     from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
     from craig_mq.core.dead_letter import DeadLetter
     from craig_mq.core.disposition import Disposition, DlqError
@@ -50,7 +50,7 @@ _HOMES = {
     "SubscriptionOptions": "craig_mq.core.config",
     "Unconfirmed": "craig_mq.core.outcome",
     "SubscribeDlqError": "craig_mq.runtime.errors",
-    "classify": "craig_mq.core.classify",
+    "classify": "craig_mq.audit.classification",
     "subscribe_dlq": "craig_mq.runtime.subscribe",
 }
 
