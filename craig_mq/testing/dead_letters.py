@@ -56,7 +56,7 @@ def dead_letter(
 def died(
     queue: str = "orders", *, reason: str = "rejected", count: int = 1, at_s: int = 1_767_323_045
 ) -> Properties:
-    """Return the properties RabbitMQ gives a message it dead-lettered from ``queue`` at Unix time ``at_s``."""
+    """Return the properties of a message RabbitMQ dead-lettered from ``queue`` at Unix time ``at_s``."""
     entry = {
         "count": count,
         "exchange": "",

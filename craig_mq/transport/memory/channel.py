@@ -134,7 +134,7 @@ class MemoryChannel:
 
         def give_back(served: ServedChannel) -> None:
             for delivery in taken:
-                served.ledger.nack(delivery.delivery_tag, requeue=True, multiple=False)
+                served.ledger.nack(delivery.delivery_tag, back=True, multiple=False)
 
         try:
             return await self.request(Operation.GET, queue, take)
@@ -170,7 +170,7 @@ class MemoryChannel:
         self._settle(
             Operation.NACK,
             delivery_tag,
-            lambda served: served.ledger.nack(delivery_tag, requeue=requeue, multiple=multiple),
+            lambda served: served.ledger.nack(delivery_tag, back=requeue, multiple=multiple),
         )
 
     async def flush(self) -> None:

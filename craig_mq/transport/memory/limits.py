@@ -52,9 +52,9 @@ class QueueLimits:
         return not (self.max_length is None and self.max_length_bytes is None and self.message_ttl is None)
 
     @property
-    def keeps_position(self) -> bool:
-        """Whether a requeue returns to the original position (rabbitmq-facts, 2 and 15)."""
-        return not self.quorum or (self.delivery_limit is not None and self.delivery_limit > 0)
+    def returns_to_head(self) -> bool:
+        """Whether a quorum queue takes a refused message back to its head (rabbitmq-facts, 2)."""
+        return self.delivery_limit is not None and self.delivery_limit > 0
 
 
 def effective_limits(spec: QueueSpec, policy: Mapping[str, object], profile: Profile) -> QueueLimits:

@@ -7,6 +7,7 @@ from craig_mq.core.delivery import PERSISTENT
 from craig_mq.transport.memory.message import Message
 from craig_mq.transport.memory.node import Node
 from craig_mq.transport.memory.queue import MessageQueue
+from craig_mq.transport.memory.requeueing import WayBack, requeue
 from craig_mq.transport.memory.trace import MessageRequeued
 
 _SHUTDOWN = ConnectionClose(
@@ -68,4 +69,4 @@ def _bring_back_acked(node: Node, queue: MessageQueue, count: int) -> None:
     queue.acked.clear()
     for message in returning:
         node.note(MessageRequeued(node.now(), 0, message.serial, queue.name))
-    queue.requeue(returning, counts=False)
+    requeue(queue, returning, WayBack.ENDED, every_return=False)

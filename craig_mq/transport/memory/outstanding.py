@@ -19,6 +19,7 @@ from craig_mq.transport.memory.refusals import (
     delivery_timed_out,
     unknown_delivery_tag,
 )
+from craig_mq.transport.memory.requeueing import WayBack, requeue
 from craig_mq.transport.memory.served_consumer import ServedConsumer
 from craig_mq.transport.memory.trace import MessageAcked, MessageDelivered, MessageRequeued
 
@@ -56,7 +57,11 @@ class Ledger:
             self._watch(node.consumer_timeout, node.now() + node.consumer_timeout)
         properties = message.properties
         if queue.limits.quorum:
-            properties = _with_counts(message, names_acquired=not node.profile.counts_every_return)
+            properties = _with_counts(
+                message,
+                by_get=consumer is None,
+                names_acquired=not node.profile.counts_every_return,
+            )
         if node.trace is not None:
             number = self._channel.connection.number
             node.trace.append(
@@ -82,11 +87,11 @@ class Ledger:
         for entry in self._settle(tag, multiple=True, method=BASIC_ACK):
             self._forget(entry)
 
-    def nack(self, tag: int, *, requeue: bool, multiple: bool) -> None:
+    def nack(self, tag: int, *, back: bool, multiple: bool) -> None:
         """Requeue what is refused, or let its queue dead-letter it."""
         entries = self._settle(tag, multiple=multiple, method=BASIC_NACK)
-        if requeue:
-            self._requeue(entries, counts=self._node.profile.counts_every_return)
+        if back:
+            self._requeue(entries, WayBack.REFUSED)
             return
         for entry in entries:
             entry.queue.release(entry.consumer)
@@ -97,14 +102,14 @@ class Ledger:
         """Requeue what one consumer holds."""
         tags = [tag for tag, entry in self._entries.items() if entry.consumer is consumer]
         held = [self._entries.pop(tag) for tag in tags]
-        self._requeue(held, counts=self._node.profile.counts_every_return)
+        self._requeue(held, WayBack.ENDED)
 
     def requeue_everything(self, reason: CloseReason) -> None:
         """Requeue all of it, as the channel ends. A lost session counts towards limits on every version."""
         lost = isinstance(reason, ConnectionLoss) or (isinstance(reason, LocalClose) and reason.aborted)
         entries = list(self._entries.values())
         self._entries.clear()
-        self._requeue(entries, counts=lost or self._node.profile.counts_every_return)
+        self._requeue(entries, WayBack.LOST if lost else WayBack.ENDED)
 
     def _forget(self, entry: Outstanding) -> None:
         message, queue, consumer, _ = entry
@@ -127,7 +132,7 @@ class Ledger:
         covered = [known for known in self._entries if everything or known <= tag]
         return [self._entries.pop(known) for known in covered]
 
-    def _requeue(self, entries: list[Outstanding], *, counts: bool) -> None:
+    def _requeue(self, entries: list[Outstanding], way: WayBack) -> None:
         returned: dict[MessageQueue, list[Message]] = {}
         node = self._node
         for message, queue, consumer, _ in entries:
@@ -137,8 +142,7 @@ class Ledger:
                 number = self._channel.connection.number
                 node.trace.append(MessageRequeued(node.now(), number, message.serial, queue.name))
         for queue, messages in returned.items():
-            queue.requeue(messages, counts=counts)
-            queue.dispatch()
+            requeue(queue, messages, way, every_return=node.profile.counts_every_return)
 
     def _watch(self, timeout: float, due: float) -> None:
         """Check at the first tick of the channel not before ``due`` (rabbitmq-facts, 1)."""
@@ -172,10 +176,10 @@ class Ledger:
             self.requeue_all_of(consumer)
 
 
-def _with_counts(message: Message, *, names_acquired: bool) -> Properties:
-    """Show a quorum queue's counters as its headers do, from the second take on."""
+def _with_counts(message: Message, *, by_get: bool, names_acquired: bool) -> Properties:
+    """Show a quorum queue's counters as its headers do: to a consumer from the second take on."""
     message.acquired_count += 1
-    if message.acquired_count == 1:
+    if message.acquired_count == 1 and not by_get:
         return message.properties
     headers = {**message.properties.headers, "x-delivery-count": message.delivery_count}
     if names_acquired:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,8 +14,6 @@ from craig_mq.transport.memory.served_consumer import ServedConsumer
 
 if TYPE_CHECKING:
     from craig_mq.transport.memory.vhost import Vhost
-
-_rank = attrgetter("rank")
 
 # How many of its last acks a queue can be made to forget by a crash (rabbitmq-facts, 13).
 UNSYNCED_ACKS = 256
@@ -36,9 +32,9 @@ class MessageQueue:
         self.unacked = 0
         self.consumers: dict[ServedConsumer, None] = {}
         self.acked: deque[Message] = deque(maxlen=UNSYNCED_ACKS)
-        self._vhost = vhost
+        self.vhost = vhost
         self._idle: deque[ServedConsumer] = deque()
-        self._next_position = 0
+        self._position = 0
         self._may_expire = False
 
     def enqueue(self, message: Message) -> bool:
@@ -46,7 +42,7 @@ class MessageQueue:
         limits = self.limits
         if limits.bounded or limits.quorum or message.properties.expiration is not None:
             return self._enqueue_with_limits(message)
-        self._append(message)
+        self.append(message)
         if self._idle:
             self.dispatch()
         return True
@@ -82,26 +78,11 @@ class MessageQueue:
             if consumer.live and consumer.unacked == consumer.prefetch - 1:
                 self._idle.append(consumer)
 
-    def requeue(self, messages: Iterable[Message], *, counts: bool) -> None:
-        """Put messages back where this kind of queue puts them (rabbitmq-facts, 2 and 15).
-
-        ``counts``: whether this way back counts towards a delivery limit.
-        """
-        keeps_position = self.limits.keeps_position
-        for message in sorted(messages, key=_rank, reverse=keeps_position):
-            message.redelivered = True
-            if self.limits.quorum and self._over_delivery_limit(message, counts=counts):
-                self._vhost.dead_letter(self, message, "delivery_limit")
-            elif keeps_position:
-                self._insert(message)
-            else:
-                self._append(message)
-
     def purge(self, why: str) -> int:
         """Remove every ready message."""
         count = len(self.ready)
         for message in self.ready:
-            self._vhost.node.note_dropped(message, self.name, why)
+            self.vhost.node.note_dropped(message, self.name, why)
         self.ready.clear()
         return count
 
@@ -125,7 +106,7 @@ class MessageQueue:
             due = ready[0].expires_at
             if due is None or due > trio.current_time():
                 return
-            self._vhost.dead_letter(self, ready.popleft(), "expired")
+            self.vhost.dead_letter(self, ready.popleft(), "expired")
 
     def _enqueue_with_limits(self, message: Message) -> bool:
         limits = self.limits
@@ -133,17 +114,17 @@ class MessageQueue:
         if over and limits.overflow == "reject-publish":
             return False
         if over and limits.overflow == "reject-publish-dlx" and not limits.quorum:
-            self._vhost.dead_letter(self, message, "maxlen")
+            self.vhost.dead_letter(self, message, "maxlen")
             return False
         self._set_expiry(message)
-        if limits.quorum and self._vhost.node.profile.quorum_priorities:
-            self._insert(self._ranked(message, -(message.properties.priority or 0)))
+        if limits.quorum and self.vhost.node.profile.quorum_priorities:
+            message.rank = (-(message.properties.priority or 0), self.next_position())
+            self.insert(message)
         else:
-            self._append(message)
+            self.append(message)
         self.dispatch()
         self.expire()
-        while self.ready and self._overfull():
-            self._vhost.dead_letter(self, self.ready.popleft(), "maxlen")
+        self.drop_surplus()
         return True
 
     def _would_overflow(self, message: Message) -> bool:
@@ -156,6 +137,11 @@ class MessageQueue:
             and self._bytes() + len(message.body) > limits.max_length_bytes
         )
         return too_many or too_big
+
+    def drop_surplus(self) -> None:
+        """Drop from the head what is over the limit; a requeue can bring it over too."""
+        while self.ready and self._overfull():
+            self.vhost.dead_letter(self, self.ready.popleft(), "maxlen")
 
     def _overfull(self) -> bool:
         limits = self.limits
@@ -173,24 +159,21 @@ class MessageQueue:
         known = [lifetime for lifetime in lifetimes if lifetime is not None]
         if known:
             self._may_expire = True
-            message.expires_at = self._vhost.node.timers.after(min(known), self.expire).due
+            message.expires_at = self.vhost.node.timers.after(min(known), self.expire).due
 
-    def _over_delivery_limit(self, message: Message, *, counts: bool) -> bool:
-        message.delivery_count += counts
-        limit = self.limits.delivery_limit
-        return limit is not None and message.delivery_count > limit
+    def next_position(self) -> int:
+        """Count one more place."""
+        self._position += 1
+        return self._position
 
-    def _ranked(self, message: Message, priority: int) -> Message:
-        self._next_position += 1
-        message.rank = (priority, self._next_position)
-        return message
-
-    def _append(self, message: Message) -> None:
-        self._next_position += 1
-        message.rank = (message.rank[0], self._next_position)
+    def append(self, message: Message) -> None:
+        """Put a message at the tail."""
+        self._position += 1
+        message.rank = (0, self._position)
         self.ready.append(message)
 
-    def _insert(self, message: Message) -> None:
+    def insert(self, message: Message) -> None:
+        """Put a message where its rank says."""
         ready = self.ready
         if not ready or message.rank < ready[0].rank:
             ready.appendleft(message)
