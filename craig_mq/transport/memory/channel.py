@@ -19,6 +19,7 @@ from craig_mq.transport.memory.fault_actions import Operation
 from craig_mq.transport.memory.publisher import Publisher
 from craig_mq.transport.memory.refusals import Refused
 from craig_mq.transport.memory.reply import Reply
+from craig_mq.transport.memory.requests import Requests, carry_out
 from craig_mq.transport.memory.served_channel import ServedChannel
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class MemoryChannel:
         self._closed: CloseReason | None = None
         self._ended = trio.Event()
         self._consumers: dict[str, MemoryConsumer] = {}
-        self._requests: dict[Callable[[TransportError], None], None] = {}
+        self._requests = Requests(connection, self)
         self._publisher = Publisher(connection, self) if confirms else None
         self._served: ServedChannel | None = None
 
@@ -204,8 +205,7 @@ class MemoryChannel:
         self._connection.forget(self)
         for consumer in self._consumers.values():
             consumer.ended(reason)
-        for fail in tuple(self._requests):
-            fail(ClosedError(reason))
+        self._requests.ended(reason)
         if self._publisher is not None:
             self._publisher.ended(reason)
 
@@ -215,35 +215,11 @@ class MemoryChannel:
 
     async def request(self, operation: Operation, name: str, work: Callable[[ServedChannel], T]) -> T:
         """Ask the broker and wait, bounded by ``rpc_timeout``, for its answer."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._closed is not None:
-            raise ClosedError(self._closed)
-        reply: Reply[T] = Reply()
-        self._requests[reply.fail] = None
-        try:
-            self._connection.issue(operation, name, self, partial(self.carry_out, work, reply), reply.fail)
-            with trio.fail_after(self._connection.options.rpc_timeout):
-                return await reply.wait()
-        except trio.TooSlowError:
-            raise OperationTimedOut(f"no answer to {operation.value} in time") from None
-        finally:
-            self._requests.pop(reply.fail, None)
-
-    def carry_out(self, work: Callable[[ServedChannel], T], reply: Reply[T]) -> None:
-        """Let the broker do something and answer, unless the channel is already gone there."""
-        served = self.served
-        if not served.open:
-            return
-        try:
-            answer = work(served)
-        except Refused as refusal:
-            served.refuse(refusal)
-        else:
-            served.connection.tell(lambda: reply.set(answer))
+        return await self._requests.ask(operation, name, work)
 
     def _settle(self, operation: Operation, delivery_tag: int, work: Callable[[ServedChannel], None]) -> None:
         failures: list[TransportError] = []
-        command = partial(self.carry_out, work, Reply[None]())
+        command = partial(carry_out, self.served, work, Reply[None]())
         name = self.served.ledger.queue_of(delivery_tag)
         self._connection.issue(operation, name, self, command, failures.append)
         if failures:
@@ -252,4 +228,4 @@ class MemoryChannel:
     def _tell(self, work: Callable[[ServedChannel], None]) -> None:
         """Clean up at the broker, behind whatever is still on its way there."""
         if self._closed is None:
-            self.served.connection.inward.push(partial(self.carry_out, work, Reply[None]()))
+            self.served.connection.inward.push(partial(carry_out, self.served, work, Reply[None]()))

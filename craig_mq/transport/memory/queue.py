@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # How many of its last acks a queue can be made to forget by a crash (rabbitmq-facts, 13).
 UNSYNCED_ACKS = 256
 
+# A quorum queue with reject-publish takes one over its limit, then refuses until it is below this part.
+_LOW_WATER = 0.8
+
 
 class MessageQueue:
     """One queue. ``ready`` is in delivery order; ``unacked`` counts what consumers and gets hold."""
@@ -36,6 +39,7 @@ class MessageQueue:
         self._idle: deque[ServedConsumer] = deque()
         self._position = 0
         self._may_expire = False
+        self._refusing = False
 
     def enqueue(self, message: Message) -> bool:
         """Take a message in and hand out what can be; False where ``reject-publish`` refuses it."""
@@ -53,7 +57,10 @@ class MessageQueue:
         if not self.ready:
             return None
         self.unacked += 1
-        return self.ready.popleft()
+        message = self.ready.popleft()
+        if self._refusing:
+            self._notice_room()
+        return message
 
     def dispatch(self) -> None:
         """Hand ready messages to consumers with credit, in turn."""
@@ -69,6 +76,8 @@ class MessageQueue:
             if consumer.unacked < consumer.prefetch:
                 idle.append(consumer)
             consumer.send(consumer, ready.popleft())
+        if self._refusing:
+            self._notice_room()
 
     def release(self, consumer: ServedConsumer | None) -> None:
         """Count one delivery of ``consumer`` (None: of a get) as settled and give back its credit."""
@@ -108,58 +117,13 @@ class MessageQueue:
                 return
             self.vhost.dead_letter(self, ready.popleft(), "expired")
 
-    def _enqueue_with_limits(self, message: Message) -> bool:
-        limits = self.limits
-        over = self._would_overflow(message)
-        if over and limits.overflow == "reject-publish":
-            return False
-        if over and limits.overflow == "reject-publish-dlx" and not limits.quorum:
-            self.vhost.dead_letter(self, message, "maxlen")
-            return False
-        self._set_expiry(message)
-        if limits.quorum and self.vhost.node.profile.quorum_priorities:
-            message.rank = (-(message.properties.priority or 0), self.next_position())
-            self.insert(message)
-        else:
-            self.append(message)
-        self.dispatch()
-        self.expire()
-        self.drop_surplus()
-        return True
-
-    def _would_overflow(self, message: Message) -> bool:
-        limits = self.limits
-        # A quorum queue checks before it counts the newcomer: one over the limit (rabbitmq-facts, 9).
-        count = len(self.ready) + (0 if limits.quorum else 1)
-        too_many = limits.max_length is not None and count > limits.max_length
-        too_big = (
-            limits.max_length_bytes is not None
-            and self._bytes() + len(message.body) > limits.max_length_bytes
-        )
-        return too_many or too_big
-
     def drop_surplus(self) -> None:
-        """Drop from the head what is over the limit; a requeue can bring it over too."""
-        while self.ready and self._overfull():
+        """Act on being over the limit, where a requeue can bring a queue too: drop heads, or refuse more."""
+        if self.limits.overflow == "reject-publish":
+            self._refusing = self._refusing or self._over_limit()
+            return
+        while self.ready and self._over_limit():
             self.vhost.dead_letter(self, self.ready.popleft(), "maxlen")
-
-    def _overfull(self) -> bool:
-        limits = self.limits
-        if limits.overflow == "reject-publish":
-            return False
-        too_many = limits.max_length is not None and len(self.ready) > limits.max_length
-        return too_many or (limits.max_length_bytes is not None and self._bytes() > limits.max_length_bytes)
-
-    def _bytes(self) -> int:
-        return sum(len(message.body) for message in self.ready)
-
-    def _set_expiry(self, message: Message) -> None:
-        own = message.properties.expiration
-        lifetimes = [self.limits.message_ttl, None if own is None else int(own) / 1000]
-        known = [lifetime for lifetime in lifetimes if lifetime is not None]
-        if known:
-            self._may_expire = True
-            message.expires_at = self.vhost.node.timers.after(min(known), self.expire).due
 
     def next_position(self) -> int:
         """Count one more place."""
@@ -183,3 +147,54 @@ class MessageQueue:
                 ready.insert(index, message)
                 return
         ready.append(message)
+
+    def _enqueue_with_limits(self, message: Message) -> bool:
+        limits = self.limits
+        over = self._would_overflow(message)
+        if over and limits.overflow == "reject-publish":
+            return False
+        if over and limits.overflow == "reject-publish-dlx" and not limits.quorum:
+            self.vhost.dead_letter(self, message, "maxlen")
+            return False
+        self._set_expiry(message)
+        if limits.quorum and self.vhost.node.profile.quorum_priorities:
+            message.rank = (-(message.properties.priority or 0), self.next_position())
+            self.insert(message)
+        else:
+            self.append(message)
+        self.dispatch()
+        self.expire()
+        self.drop_surplus()
+        return True
+
+    def _notice_room(self) -> None:
+        limit = self.limits.max_length
+        if limit is None or len(self.ready) < limit * _LOW_WATER:
+            self._refusing = False
+
+    def _would_overflow(self, message: Message) -> bool:
+        limits = self.limits
+        if limits.quorum and limits.overflow == "reject-publish":
+            return self._refusing
+        too_many = limits.max_length is not None and len(self.ready) >= limits.max_length
+        too_big = (
+            limits.max_length_bytes is not None
+            and self._bytes() + len(message.body) > limits.max_length_bytes
+        )
+        return too_many or too_big
+
+    def _over_limit(self) -> bool:
+        limits = self.limits
+        too_many = limits.max_length is not None and len(self.ready) > limits.max_length
+        return too_many or (limits.max_length_bytes is not None and self._bytes() > limits.max_length_bytes)
+
+    def _bytes(self) -> int:
+        return sum(len(message.body) for message in self.ready)
+
+    def _set_expiry(self, message: Message) -> None:
+        own = message.properties.expiration
+        lifetimes = [self.limits.message_ttl, None if own is None else int(own) / 1000]
+        known = [lifetime for lifetime in lifetimes if lifetime is not None]
+        if known:
+            self._may_expire = True
+            message.expires_at = self.vhost.node.timers.after(min(known), self.expire).due
