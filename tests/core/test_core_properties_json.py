@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -79,6 +80,7 @@ def test_the_marks_are_as_documented() -> None:
         "t": {"$x": 1, "y": [2]},
         "u": {1: "one"},
         "o": object(),
+        "m": MappingProxyType({"k": (1,)}),
     }
     assert json.loads(properties_to_json(Properties(headers=headers)))["headers"] == {
         "b": {"$bytes": "//4="},
@@ -89,6 +91,7 @@ def test_the_marks_are_as_documented() -> None:
         "t": {"$table": [["$x", 1], ["y", [2]]]},
         "u": {"$table": [[1, "one"]]},
         "o": {"$unreadable": "object"},
+        "m": {"k": [1]},
     }
 
 
