@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 
 import aiormq.abc
 import attrs
+import pamqp.frame
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp import commands
 from pamqp.header import ContentHeader
@@ -15,6 +17,8 @@ from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import ACKED, NACKED, Confirmation, Returned, Unconfirmed
 from craig_mq.transport.aio_pika.conversion import from_properties
 from craig_mq.transport.aio_pika.wire import Watched
+
+_CODEC_ERRORS = (ValueError, TypeError, ArithmeticError, struct.error)
 
 
 @attrs.define(slots=True, eq=False)
@@ -40,8 +44,8 @@ class Publisher:
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish mandatory, and say what the broker said. Only a lone ``basic.ack`` is Acked."""
         try:
-            properties = from_properties(publication.properties)
-        except (OverflowError, TypeError) as error:
+            properties = _encodable(publication)
+        except _CODEC_ERRORS as error:
             return Unconfirmed(f"not encodable: {error}", sent=False)
         if not properties.message_id:
             return Unconfirmed("no message id: a return could not be matched", sent=False)
@@ -72,8 +76,6 @@ class Publisher:
             return _returned(error.frame)
         except DeliveryError as error:
             return NACKED if isinstance(error.frame, commands.Basic.Nack) else Unconfirmed(str(error))
-        except (ValueError, TypeError) as error:  # refused by the encoder: not a byte was written
-            return Unconfirmed(f"not encodable: {error}", sent=False)
         match answer:
             case commands.Basic.Ack():
                 return ACKED
@@ -94,6 +96,14 @@ class Publisher:
                 return
             for doubted in self._in_flight.values():
                 doubted.doubt = "a returned message matched no publish in flight"
+
+
+def _encodable(publication: Publication) -> commands.Basic.Properties:
+    """Encode once for the errors alone: here they prove that not a byte was written."""
+    properties = from_properties(publication.properties)
+    pamqp.frame.marshal(commands.Basic.Publish(0, publication.exchange, publication.routing_key), 1)
+    pamqp.frame.marshal(ContentHeader(properties=properties), 1)
+    return properties
 
 
 def _returned(frame: object) -> Confirmation:

@@ -199,7 +199,12 @@ async def test_what_cannot_be_encoded_is_not_sent(aio_broker):
         channel = await connection.open_channel(confirms=True)
         await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
         too_late = Properties(message_id="m", timestamp=2**64 - 1)
-        for unsendable in (Publication("", "q", b"", too_late), _publication("r" * 300)):
+        too_big = Properties(message_id="m", headers={"h": 2.5e300})
+        for unsendable in (
+            Publication("", "q", b"", too_late),
+            Publication("", "q", b"", too_big),
+            _publication("é" * 200),
+        ):
             answer = await channel.publish(unsendable)
             assert isinstance(answer, Unconfirmed)
             assert not answer.sent
