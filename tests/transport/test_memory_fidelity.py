@@ -23,6 +23,9 @@ from craig_mq.transport.url import parse_amqp_url
 pytestmark = pytest.mark.broker
 
 OPTIONS = ConnectionOptions("fidelity")
+
+# A delivery limit in use is left out: after a discard RabbitMQ 3.10.8 was seen handing its consumer one
+# message more than the prefetch, which the embedded broker does not do.
 KINDS = {
     "classic": {"x-queue-type": "classic"},
     "quorum": {"x-queue-type": "quorum"},

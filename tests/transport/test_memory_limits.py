@@ -144,3 +144,14 @@ async def test_expiration_acts_where_the_message_is(autojump_clock):
     assert own.properties.expiration is None
     [death] = own.properties.headers["x-death"]
     assert (death["reason"], death["original-expiration"], death["time"]) == ("expired", "10000", 1234)
+
+
+async def test_a_malformed_expiration_closes_the_channel(autojump_clock):
+    """An ``expiration`` that is no number of milliseconds is refused with 406 (fact 10)."""
+    broker = MemoryBroker()
+    broker.declare_queue("q")
+    async with broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel(confirms=True)
+        await channel.publish(publication(expiration="abc"))
+        text = "PRECONDITION_FAILED - invalid expiration 'abc': no_integer"
+        assert channel.closed == ChannelClose(406, text, 60, 40)

@@ -21,6 +21,7 @@ from craig_mq.transport.memory.refusals import (
 )
 from craig_mq.transport.memory.requeueing import WayBack, requeue
 from craig_mq.transport.memory.served_consumer import ServedConsumer
+from craig_mq.transport.memory.timers import Timer
 from craig_mq.transport.memory.trace import MessageAcked, MessageDelivered, MessageRequeued
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ class Ledger:
         self._opened = channel.node.now()
         self._entries: dict[int, Outstanding] = {}
         self._tags = itertools.count(1)
-        self._watching = False
+        self._timer: Timer | None = None
 
     def hand_out(self, message: Message, queue: MessageQueue, consumer: ServedConsumer | None) -> Delivery:
         """Give a message the next tag; it is outstanding from here on."""
         tag = next(self._tags)
         node = self._node
         self._entries[tag] = Outstanding(message, queue, consumer, node.now())
-        if not self._watching and node.consumer_timeout is not None:
+        if self._timer is None and node.consumer_timeout is not None:
             self._watch(node.consumer_timeout, node.now() + node.consumer_timeout)
         properties = message.properties
         if queue.limits.quorum:
@@ -109,6 +110,8 @@ class Ledger:
         lost = isinstance(reason, ConnectionLoss) or (isinstance(reason, LocalClose) and reason.aborted)
         entries = list(self._entries.values())
         self._entries.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         self._requeue(entries, WayBack.LOST if lost else WayBack.ENDED)
 
     def _forget(self, entry: Outstanding) -> None:
@@ -146,13 +149,12 @@ class Ledger:
 
     def _watch(self, timeout: float, due: float) -> None:
         """Check at the first tick of the channel not before ``due`` (rabbitmq-facts, 1)."""
-        self._watching = True
         tick = self._node.channel_tick
         at = self._opened + math.ceil((due - self._opened) / tick) * tick
-        self._node.timers.after(at - self._node.now(), lambda: self._check_timeouts(timeout))
+        self._timer = self._node.timers.after(at - self._node.now(), lambda: self._check_timeouts(timeout))
 
     def _check_timeouts(self, timeout: float) -> None:
-        self._watching = False
+        self._timer = None
         cancels = self._node.profile.timeout_cancels
         watched = [
             entry

@@ -31,7 +31,7 @@ def check_publication(node: Node, publication: Publication) -> None:
         text = f"user_id property set to '{properties.user_id}' but authenticated user was '{node.user}'"
         raise precondition_failed(text, BASIC_PUBLISH)
     if properties.expiration is not None and not properties.expiration.isdecimal():
-        text = f"invalid expiration '{properties.expiration}': {{leftover_string,<<>>}}"
+        text = f"invalid expiration '{properties.expiration}': no_integer"
         raise precondition_failed(text, BASIC_PUBLISH)
 
 
