@@ -125,7 +125,6 @@ USUAL = {
     ("served", 360, "dark", "no-preference"),
     ("served", 1280, "light", "reduce"),
     ("file", 768, "dark", "reduce"),
-    ("file", 1280, "light", "no-preference"),
 }
 KINDS = [
     pytest.param(kind, id="-".join(map(str, kind)), marks=[] if kind in USUAL else [pytest.mark.soak])
