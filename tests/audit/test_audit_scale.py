@@ -1,0 +1,165 @@
+"""Many writers and many rows: reduced counts by default, the full ones under ``soak``."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from time import perf_counter
+
+import pytest
+import trio
+
+from craig_mq.audit import LedgerOptions, RowFilter, open_store
+from craig_mq.audit.identifiers import row_id
+from craig_mq.audit.row import Entry
+from craig_mq.audit.verify import verify
+from craig_mq.audit.writing import write_group
+
+WRITERS = """
+import random, sys, trio
+from datetime import UTC, datetime
+from craig_mq.audit import AuditRow, Recorded, open_store
+from craig_mq.core.disposition import Disposition, DlqError
+
+url, seed, tokens, writers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+order = list(range(tokens))
+random.Random(seed).shuffle(order)
+
+async def deliver(store, number):
+    token, now = f"occ1:broker:{number:032x}", datetime.now(UTC)
+    row = AuditRow(token, str(number), "s", "t", now, "q", b"%d" % number)
+    while True:
+        try:
+            return await store.record(row)
+        except DlqError as error:
+            if error.disposition is not Disposition.TRANSIENT_RETRY:
+                raise
+            await trio.sleep(0.01)
+
+async def main():
+    numbers, recorded = iter(order), 0
+    async with open_store(url) as store, trio.open_nursery() as nursery:
+        async def writer():
+            nonlocal recorded
+            for number in numbers:
+                outcome = await deliver(store, number)
+                recorded += isinstance(outcome, Recorded)
+        for _ in range(writers):
+            nursery.start_soon(writer)
+    print(recorded)
+
+trio.run(main)
+"""
+
+
+async def _fifty_writers(store_url, tokens):
+    async with open_store(store_url):
+        pass
+    recorded = []
+
+    async def process(seed, writers):
+        command = [sys.executable, "-c", WRITERS, store_url, str(seed), str(tokens), str(writers)]
+        recorded.append(int((await trio.run_process(command, capture_stdout=True)).stdout))
+
+    async with trio.open_nursery() as nursery:
+        for seed, writers in enumerate((13, 13, 12, 12)):
+            nursery.start_soon(process, seed, writers)
+    async with open_store(store_url) as store:
+        stats, report = await store.stats(), await verify(store)
+    assert stats.hot == stats.recorded == sum(recorded) == report.rows == tokens
+    assert report.intact
+
+
+async def test_fifty_writers_of_four_processes_make_one_row_a_token(store_url):
+    """Fifty writers in four processes record the same 400 tokens in different orders: 400 rows."""
+    await _fifty_writers(store_url, 400)
+
+
+@pytest.mark.soak
+async def test_fifty_writers_and_ten_thousand_tokens(store_url):
+    """Fifty writers in four processes record the same 10,000 tokens in different orders: 10,000 rows."""
+    await _fifty_writers(store_url, 10_000)
+
+
+async def _fill(store, make_row, clock, rows, batch=1000):
+    for start in range(0, rows, batch):
+        numbers = range(start, min(start + batch, rows))
+        made = [
+            (make_row(number, event_type=f"t{number % 7}"), number.to_bytes(10, "big")) for number in numbers
+        ]
+        entries = [Entry(row_id(clock.now, entropy), clock.now, row) for row, entropy in made]
+        await store.run(lambda database, entries=entries: write_group(database, entries))
+        clock.advance(timedelta(milliseconds=20))
+
+
+async def _stays_responsive(store_url, make_row, clock, rows):
+    """Work through a ledger of ``rows`` rows; how many seconds each kind of work took."""
+    timings = {}
+    steps = []
+
+    async def timed(name, work):
+        began = perf_counter()
+        result = await work
+        timings[name] = perf_counter() - began
+        return result
+
+    async with open_store(store_url, LedgerOptions(clock=clock)) as store:
+        await _fill(store, make_row, clock, rows)
+        clock.advance(timedelta(hours=1))
+        assert len(await timed("list", store.find(limit=50))) == 50
+        assert len(await timed("list by token", store.find(RowFilter(token=make_row(rows // 2).token)))) == 1
+        assert await timed("list divergent", store.find(RowFilter(divergent=True))) == []
+        assert (await timed("stats", store.stats())).hot == rows
+        report = await timed("verify", verify(store, on_progress=steps.append))
+        assert (report.intact, report.rows, len(steps)) == (True, rows, -(-rows // 500))
+        [newest] = await store.find(limit=1)
+        half = newest.recorded_at - timedelta(milliseconds=10 * rows // 1000)
+        steps.clear()
+        moved = await timed("prune", store.prune(half, on_progress=steps.append))
+        assert len(steps) == -(-moved // 500)
+        assert (await store.stats()).whole
+    return timings
+
+
+async def test_queries_stay_responsive(store_url, make_row, clock):
+    """With 5,000 rows list, stats, verify and prune work in pages and batches and report each of them."""
+    await _stays_responsive(store_url, make_row, clock, 5_000)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+async def test_a_million_rows_stay_responsive(store_url, make_row, clock):
+    """With 1,000,000 rows a list answers within a second and stats within ten."""
+    timings = await _stays_responsive(store_url, make_row, clock, 1_000_000)
+    assert max(timings["list"], timings["list by token"], timings["list divergent"]) < 1.0
+    assert timings["stats"] < 10.0
+
+
+PLANS = {
+    "token": "SELECT id FROM occurrence WHERE token IN ('a', 'b')",
+    "threshold": "SELECT 1 FROM occurrence"
+    " WHERE source_service = 's' AND event_type = 't' AND occurred_at > {time}",
+    "page": "SELECT id FROM occurrence ORDER BY id DESC LIMIT 50",
+    "divergent": "SELECT id FROM occurrence WHERE divergent ORDER BY id DESC LIMIT 50",
+    "chain": "SELECT id FROM occurrence WHERE writer = 'w' AND seq > 5 AND seq <= 9",
+    "archived chain": "SELECT id FROM archived_occurrence WHERE writer = 'w' AND seq > 5 AND seq <= 9",
+    "purge": "SELECT id FROM archived_occurrence WHERE archived_at < {time}",
+}
+
+
+@pytest.mark.parametrize("sql", PLANS.values(), ids=PLANS.keys())
+async def test_every_frequent_query_uses_an_index(store_url, sql):
+    """No frequent query of the ledger scans a table."""
+    sqlite = store_url.startswith("sqlite")
+    query = sql.format(time="5" if sqlite else "now()")
+
+    def plan(database):
+        if sqlite:
+            return " ".join(str(row[3]) for row in database.fetch(f"EXPLAIN QUERY PLAN {query}"))
+        database.execute("SET enable_seqscan = off")  # an empty table is scanned whatever its indexes
+        return " ".join(str(row[0]) for row in database.fetch(f"EXPLAIN {query}"))
+
+    async with open_store(store_url) as store:
+        text = await store.run(plan)
+    assert "INDEX" in text.upper()
+    assert "Seq Scan" not in text
