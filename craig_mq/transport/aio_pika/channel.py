@@ -251,6 +251,11 @@ class AioPikaChannel:
             reason = LocalClose(aborted=False) if self._closing_here else self._connection.end_for(error)
         return self.lifetime.end(reason)
 
+    def on_close_ok(self) -> None:
+        """See the answer to a close; one nobody here asked for was aiormq's, whose reader crashed."""
+        if not self._closing_here:
+            self._end_for(RuntimeError("aiormq gave up the channel"))
+
     def on_return_frame(self, frame: Watched) -> None:
         """See a ``basic.return`` and its header before aiormq does."""
         self._publisher.on_return_frame(frame)

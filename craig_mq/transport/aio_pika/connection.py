@@ -226,6 +226,9 @@ class AioPikaConnection:
                 self._set_blocked(None)
             case commands.Channel.Close():
                 self._channel_closes[channel] = ChannelClose(*close_fields(frame))
+            case commands.Channel.CloseOk():
+                if channel in self._channels:
+                    self._channels[channel].on_close_ok()
             case _:
                 if channel in self._channels:
                     self._channels[channel].on_return_frame(frame)

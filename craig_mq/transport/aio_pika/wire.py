@@ -30,6 +30,7 @@ _METHODS_OF_INTEREST = {
         (10, 60),  # connection.blocked
         (10, 61),  # connection.unblocked
         (20, 40),  # channel.close
+        (20, 41),  # channel.close-ok
         (60, 50),  # basic.return
     )
 }
@@ -41,6 +42,7 @@ Watched = (
     | commands.Connection.Blocked
     | commands.Connection.Unblocked
     | commands.Channel.Close
+    | commands.Channel.CloseOk
     | commands.Basic.Return
     | ContentHeader
 )

@@ -153,6 +153,22 @@ async def test_cycles_of_consume_and_cancel_leave_nothing_behind(aio_broker, fil
         assert not connection.lifetime._children
 
 
+async def test_a_crash_inside_aiormq_ends_the_connection_at_once(aio_broker, fill):
+    """A crash in the task that reads a channel reaches a waiting receive within a second."""
+
+    async def crash(_frame: object) -> None:
+        raise TypeError("planted")
+
+    await fill(aio_broker, "q", 1)
+    async with aio_broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        channel._amqp._on_deliver_frame = crash
+        consumer = await channel.consume("q", prefetch=1)
+        with trio.fail_after(1), pytest.raises(ClosedError, match="aiormq gave up the channel"):
+            await consumer.receive()
+        assert connection.closed is not None
+
+
 async def test_properties_come_through(aio_broker, fill):
     """Every property and every kind of header value the seam names arrives as it was sent."""
     await fill(aio_broker, "q", 0)
