@@ -83,11 +83,10 @@ async def test_fifty_writers_and_ten_thousand_tokens(store_url):
 
 async def _fill(store, make_row, clock, rows, batch=1000):
     for start in range(0, rows, batch):
-        numbers = range(start, min(start + batch, rows))
-        made = [
-            (make_row(number, event_type=f"t{number % 7}"), number.to_bytes(10, "big")) for number in numbers
+        entries = [
+            Entry(row_id(clock.now, number.to_bytes(10, "big")), clock.now, make_row(number))
+            for number in range(start, min(start + batch, rows))
         ]
-        entries = [Entry(row_id(clock.now, entropy), clock.now, row) for row, entropy in made]
         await store.run(lambda database, entries=entries: write_group(database, entries))
         clock.advance(timedelta(milliseconds=20))
 
