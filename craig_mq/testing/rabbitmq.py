@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import secrets
 import shutil
 import signal
@@ -30,57 +29,9 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.parse import quote
 
-import attrs
+from craig_mq.testing.rabbitmq_programs import Programs, RabbitNodeError, free_ports
 
-_INSTALLED = Path("/usr/lib/rabbitmq/bin")
-_PORTS: Final = range(20_000, 32_000)  # below Linux's ephemeral range: no outgoing socket can take one
 _POLL_S: Final = 0.05
-_HOW_TO_INSTALL: Final = "install RabbitMQ first, e.g. `apt-get install rabbitmq-server` on Debian or Ubuntu"
-
-
-class RabbitNodeError(RuntimeError):
-    """No RabbitMQ server is installed, or the node did not come up; the text says what to do."""
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ``count`` distinct ports that nothing listens on now."""
-    found: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, k=1_000):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise RabbitNodeError("no free TCP port between 20000 and 32000")
-
-
-def _find(program: str, *folders: Path) -> Path:
-    for folder in folders:
-        if (folder / program).exists():
-            return folder / program
-    on_path = shutil.which(program)
-    if on_path is None:
-        raise RabbitNodeError(f"{program} not found: {_HOW_TO_INSTALL}")
-    return Path(on_path)
-
-
-@attrs.define(frozen=True)
-class _Programs:
-    server: Path
-    ctl: Path
-    epmd: Path
-    erl_call: Path
-
-    @classmethod
-    def find(cls) -> _Programs:
-        erlang = Path("/usr/lib/erlang/bin")
-        # The server's own script, not the distribution's wrapper on PATH: that one changes user.
-        return cls(
-            server=_find("rabbitmq-server", _INSTALLED),
-            ctl=_find("rabbitmqctl", _INSTALLED),
-            epmd=_find("epmd", erlang),
-            erl_call=_find("erl_call", erlang),
-        )
 
 
 class RabbitNode:
@@ -91,9 +42,9 @@ class RabbitNode:
     """
 
     def __init__(self, *, config: str = "") -> None:
-        self._programs = _Programs.find()
+        self._programs = Programs.find()
         self._folder = Path(tempfile.mkdtemp(prefix="craig-mq-rabbit-"))
-        self.port, self._dist_port, self._epmd_port, self._ctl_port = _free_ports(4)
+        self.port, self._dist_port, self._epmd_port, self._ctl_port = free_ports(4)
         self._cookie = secrets.token_hex(12)
         self.name = f"craig{secrets.token_hex(4)}@localhost"
         self._epmd: subprocess.Popen[bytes] | None = None

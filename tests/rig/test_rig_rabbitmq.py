@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from craig_mq.testing import rabbitmq
-from craig_mq.testing.rabbitmq import RabbitNode, RabbitNodeError
+from craig_mq.testing import rabbitmq_programs
+from craig_mq.testing.rabbitmq import RabbitNode
+from craig_mq.testing.rabbitmq_programs import RabbitNodeError
 
 pytestmark = pytest.mark.broker
 
@@ -85,7 +86,7 @@ def test_nothing_is_left_behind() -> None:
 
 def test_a_missing_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a RabbitMQ server the error says which package to install."""
-    monkeypatch.setattr(rabbitmq, "_INSTALLED", Path("/nonexistent"))
+    monkeypatch.setattr(rabbitmq_programs, "_INSTALLED", Path("/nonexistent"))
     monkeypatch.setattr(shutil, "which", lambda _program: None)
     with pytest.raises(RabbitNodeError, match="apt-get install rabbitmq-server"):
         RabbitNode()
