@@ -20,7 +20,7 @@ from craig_mq.transport.errors import ConnectError, ConnectErrorKind
 from craig_mq.transport.native.events import ConnectionEnded, Event, Opened
 from craig_mq.transport.native.handshake import MechanismRefused, Proposal
 from craig_mq.transport.native.protocol import AmqpProtocol
-from craig_mq.transport.native.stream import ByteStream
+from craig_mq.transport.native.stream import ByteStream, TcpStream, TlsStream
 from craig_mq.transport.native.wire import ProtocolViolation
 from craig_mq.transport.url import AmqpUrl
 
@@ -71,9 +71,10 @@ async def dial(target: Target, progress: Progress, resolvers: trio.CapacityLimit
     progress.step = "connecting"
     connected = await _connect_any(addresses)
     if context is None:
-        return ByteStream(trio.SocketStream(connected))
+        return TcpStream(connected)
     progress.step = "the TLS handshake"
-    return await _start_tls(trio.SocketStream(connected), context, target.url.host)
+    with _closing_on_failure(connected):
+        return await _start_tls(connected, context, target.url.host)
 
 
 def _tls_context(target: Target) -> ssl.SSLContext | None:
@@ -113,43 +114,40 @@ def _is_numeric(host: str) -> bool:
     return True
 
 
-async def _connect_any(addresses: list[_Address]) -> trio.socket.SocketType:
+async def _connect_any(addresses: list[_Address]) -> socket.socket:
     """Connect to the first address that answers; each gets an equal share of the time left."""
     failure = unreachable("the name resolves to no address")
     for index, (family, address) in enumerate(addresses):
         share = (trio.current_effective_deadline() - trio.current_time()) / (len(addresses) - index)
-        candidate = trio.socket.socket(family, socket.SOCK_STREAM)
+        candidate = socket.socket(family, socket.SOCK_STREAM)
         try:
-            with trio.move_on_after(share) as bound:
-                await candidate.connect(address)
+            with _closing_on_failure(candidate), trio.move_on_after(share):
+                await trio.socket.from_stdlib_socket(candidate).connect(address)
+                candidate.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return candidate
-            if bound.cancelled_caught:
-                failure = unreachable(f"{address[0]} port {address[1]} does not answer")
+            failure = unreachable(f"{address[0]} port {address[1]} does not answer")
         except OSError as error:
             failure = unreachable(f"{address[0]} port {address[1]}: {_reason(error)}")
-        except BaseException:
-            candidate.close()
-            raise
         candidate.close()
     raise failure
 
 
-async def _start_tls(stream: trio.SocketStream, context: ssl.SSLContext, host: str) -> ByteStream:
-    secured = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+async def _start_tls(connected: socket.socket, context: ssl.SSLContext, host: str) -> TlsStream:
+    plain = trio.SocketStream(trio.socket.from_stdlib_socket(connected))
+    secured = trio.SSLStream(plain, context, server_hostname=host, https_compatible=True)
     try:
-        with _closing_on_failure(stream):
-            await secured.do_handshake()
+        await secured.do_handshake()
     except (trio.BrokenResourceError, ssl.SSLError) as error:
         raise unreachable(f"TLS: {_reason(error.__cause__ or error)}") from None
-    return ByteStream(secured)
+    return TlsStream(secured)
 
 
 @contextmanager
-def _closing_on_failure(stream: trio.SocketStream) -> Generator[None]:
+def _closing_on_failure(opened: socket.socket) -> Generator[None]:
     try:
         yield
     except BaseException:
-        stream.socket.close()
+        opened.close()
         raise
 
 
