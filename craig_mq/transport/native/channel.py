@@ -232,8 +232,9 @@ class NativeChannel(PublishingChannel):
         self._consumers.pop(consumer.tag.encode(), None)
         consumer.end(LocalClose(aborted=False))
         for delivery in consumer.drain():
-            self.nack_nowait(delivery.delivery_tag, requeue=True)
+            self._put_back(delivery)
 
     def _put_back(self, answer: Answer) -> None:
-        if isinstance(answer, Delivery):
+        """Requeue what nobody waits for any more; a channel that has ended has done so already."""
+        if isinstance(answer, Delivery) and self._closed is None:
             self.nack_nowait(answer.delivery_tag, requeue=True)

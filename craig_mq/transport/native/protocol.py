@@ -206,11 +206,11 @@ class AmqpProtocol:
                 self._release(channel)  # ours has not left, and need not any more
             self._close_answered(channel, slot)  # else they crossed; the number waits for our close-ok
         elif slot.closing is not None:
-            if index != methods.CHANNEL_CLOSE_OK:
-                self._drop_answer(channel, slot)
-            elif not slot.unanswered:
+            if index == methods.CHANNEL_CLOSE_OK and not slot.unanswered:
                 self._release(channel)
                 self._close_answered(channel, slot)
+            elif index != methods.CANCEL:  # the broker's own basic.cancel answers nothing
+                self._drop_answer(channel, slot)
         elif index == methods.CANCEL:
             tag, _ = methods.short_string(arguments, 0, len(arguments))
             self._events.append(ConsumerCancelled(channel, tag))

@@ -218,6 +218,7 @@ def test_a_close_waits_for_the_answers_still_due():
     assert protocol.outbox.take() == b""
     assert protocol.receive(frame.marshal(commands.Basic.QosOk(), 1)) == []
     assert protocol.receive(_deliver(1, 1, b"dropped")) == []
+    assert protocol.receive(frame.marshal(commands.Basic.Cancel("consumer", True), 1)) == []
     assert protocol.outbox.take() == b""
     get_ok = frame.marshal(commands.Basic.GetOk(4, True, "", "q", 0), 1) + _content(b"got", 1)
     assert protocol.receive(get_ok) == []
