@@ -16,7 +16,7 @@ from supervisors.exits import End
 
 if TYPE_CHECKING:
     from supervisors.inputs import Input
-    from supervisors.spec import ChildSpec
+    from supervisors.spec import ChildSpec, SupervisorSpec
     from supervisors.state import Cause, ChildState, StopMode
 
 
@@ -26,6 +26,13 @@ class Event:
 
     path: str
     at: float
+
+
+@attrs.frozen
+class SupervisorStarted(Event):
+    """``run()`` was entered; a restarted nested supervisor reports it again, with nothing remembered."""
+
+    spec: SupervisorSpec
 
 
 @attrs.frozen

@@ -55,6 +55,11 @@ class Timers:
             self._due[child] = entry
             heapq.heappush(self._heap, (*entry, child))
 
+    def pending(self) -> list[tuple[float, str]]:
+        """Every armed timer in the order they will fire."""
+        armed = sorted((entry, child) for child, entry in self._due.items())
+        return [(at, child) for (at, _), child in armed]
+
     def next_at(self) -> float:
         """When the next timer is due; inf if none."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:

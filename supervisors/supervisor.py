@@ -9,7 +9,7 @@ import trio
 from supervisors.actions import Abort, Cancel, Drain, Effect, Finish, Reply, Report, SetTimer, Start
 from supervisors.context import ChildContext
 from supervisors.errors import ClosedError
-from supervisors.events import Event, InputTaken, Observer
+from supervisors.events import Event, InputTaken, Observer, SupervisorStarted
 from supervisors.generations import Generations
 from supervisors.handle import Handle
 from supervisors.inputs import BringUp, CancelRequested, Input, TimerFired
@@ -52,6 +52,7 @@ class Supervisor(Handle):
         if self._roster is not None or self._closed.is_set():
             raise ClosedError(f"{self.path} has run already")
         self._roster = Roster(self.spec, self.path, trio.current_time())
+        self._observe(SupervisorStarted(self.path, trio.current_time(), self.spec))
         task_status.started(self)  # before the first child, so a stop request has an addressee (S11)
         broken: BaseException | None = None
         try:

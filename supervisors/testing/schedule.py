@@ -1,0 +1,62 @@
+"""Control over Trio's one source of scheduling chance: the order of a batch of runnable tasks.
+
+Trio shuffles each batch with ``trio._core._run._r`` and, with ``_ALLOW_DETERMINISTIC_SCHEDULING`` set, sorts it
+first. Replacing ``_r`` therefore decides every schedule. Both names are internals: ``require_internals`` refuses
+to go on where they are missing, and a canary test watches each Trio release (S57).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+import trio
+import trio.testing
+from trio._core import _run as trio_run
+
+T = TypeVar("T")
+
+
+class Shuffler(Protocol):
+    """What Trio asks for: reorder a batch in place. The last task of the list runs first."""
+
+    def shuffle(self, batch: list[Any], /) -> None:
+        """Reorder ``batch``."""
+        ...
+
+
+class MissingInternalsError(RuntimeError):
+    """This Trio release has no such internals; nothing can be said about schedules here."""
+
+
+def require_internals() -> None:
+    """Raise ``MissingInternalsError`` unless Trio has the two internals this module sets."""
+    for name in ("_r", "_ALLOW_DETERMINISTIC_SCHEDULING"):
+        if not hasattr(trio_run, name):
+            raise MissingInternalsError(f"trio {trio.__version__} has no _core._run.{name}")
+
+
+@contextmanager
+def controlled(shuffler: Shuffler) -> Iterator[None]:
+    """Let ``shuffler`` decide every batch of the Trio runs started inside. Not reentrant, not thread-safe."""
+    require_internals()
+    internals: Any = trio_run
+    before = internals._r, internals._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001 - see the module docstring
+    internals._r, internals._ALLOW_DETERMINISTIC_SCHEDULING = shuffler, True  # noqa: SLF001
+    try:
+        yield
+    finally:
+        internals._r, internals._ALLOW_DETERMINISTIC_SCHEDULING = before  # noqa: SLF001
+
+
+def run_seeded(main: Callable[[], Awaitable[T]], *, seed: int) -> T:
+    """``trio.run(main)`` in virtual time, every scheduling choice drawn from ``seed``. Same seed, same run."""
+    with controlled(random.Random(seed)):  # noqa: S311 - a schedule, not a secret
+        return trio.run(main, clock=virtual_clock())
+
+
+def virtual_clock() -> trio.testing.MockClock:
+    """A clock that starts at 0 and jumps to the next deadline whenever nothing can run."""
+    return trio.testing.MockClock(autojump_threshold=0)
