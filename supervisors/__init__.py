@@ -15,7 +15,6 @@ from supervisors.errors import (
     SettlementError,
     SpecError,
     StartError,
-    StartTimeoutError,
     StoppingError,
     StuckError,
     SupervisorError,
@@ -30,6 +29,7 @@ from supervisors.exits import (
     Failed,
     Fatal,
     SettlementFailed,
+    StartTimedOut,
     is_abnormal,
 )
 from supervisors.shutdown import Shutdown, sleep_or_shutdown
@@ -65,7 +65,7 @@ __all__ = [
     "Shutdown",
     "SpecError",
     "StartError",
-    "StartTimeoutError",
+    "StartTimedOut",
     "StoppingError",
     "Strategy",
     "StuckError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from supervisors.actions import Report
 from supervisors.backoff import after_end, chance
 from supervisors.draft import Draft
-from supervisors.errors import IllegalInputError, StartError, StartTimeoutError
+from supervisors.errors import IllegalInputError, StartError
 from supervisors.events import BackoffChosen, ChildEnded
 from supervisors.exits import (
     Cancelled,
@@ -15,6 +15,7 @@ from supervisors.exits import (
     Failed,
     Fatal,
     SettlementFailed,
+    StartTimedOut,
     classify,
     is_abnormal,
 )
@@ -71,12 +72,9 @@ def _end(head: Head, child: Child, event: Ended) -> End:
 
 def _timed_out(child: Child, own: SettlementFailed | Failed | None) -> SettlementFailed | Failed:
     """S61: a start cancelled at its deadline is a failed start; its own error stays with it (S16)."""
-    timeout = StartTimeoutError(child.spec.start_timeout_s or 0.0)
     if isinstance(own, SettlementFailed):
         return own
-    if own is not None and isinstance(own.detail, Exception):
-        return Failed(ExceptionGroup("the start passed its deadline and failed", [timeout, own.detail]))
-    return Failed(timeout)
+    return Failed(StartTimedOut(child.spec.start_timeout_s or 0.0, None if own is None else own.detail))
 
 
 def _follow_up(draft: Draft, record: EndRecord) -> None:

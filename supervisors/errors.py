@@ -73,14 +73,6 @@ class StartError(SupervisorError):
         self.end = end
 
 
-class StartTimeoutError(SupervisorError):
-    """A child did not report started within ``seconds`` (S61)."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"not started within {seconds:g} s")
-        self.seconds = seconds
-
-
 class IntensityError(SupervisorError):
     """More than ``max_restarts`` counted ends within ``period_s`` seconds; ``history``: oldest first."""
 

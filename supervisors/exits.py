@@ -48,6 +48,14 @@ class Failed:
 
 
 @attrs.frozen
+class StartTimedOut:
+    """The ``detail`` of a start that did not report within ``seconds`` (S61); ``own`` is the body's own detail."""
+
+    seconds: float
+    own: object = None
+
+
+@attrs.frozen
 class Fatal:
     """A leaf that is no ``Exception`` (KeyboardInterrupt, SystemExit, …): never restarted (S17)."""
 
@@ -172,9 +180,10 @@ def error_of(end: End) -> BaseException | None:
         return end.error
     if isinstance(end, Cancelled):
         return None if end.beside is None else error_of(end.beside)
-    if isinstance(end, SettlementFailed | Failed) and isinstance(end.detail, BaseException):
-        return end.detail
-    return None
+    detail = end.detail if isinstance(end, SettlementFailed | Failed) else None
+    if isinstance(detail, StartTimedOut):
+        detail = detail.own
+    return detail if isinstance(detail, BaseException) else None
 
 
 def is_abnormal(end: End) -> bool:

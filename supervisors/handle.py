@@ -59,6 +59,11 @@ class Handle:
         """Ask for a stop at once; it may overtake a drain (S45). Synchronous."""
         self._post_open(CancelRequested(reason))
 
+    @property
+    def closed(self) -> bool:
+        """True once ``run()`` has ended."""
+        return self._closed.is_set()
+
     async def wait_closed(self) -> None:
         """Return once ``run()`` has ended. Cancelling the wait touches nothing."""
         await self._closed.wait()

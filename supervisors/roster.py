@@ -58,7 +58,7 @@ class Roster:
         effects: list[Effect] = []
         seek = self._apply(event, child_of(event), at, effects)
         while seek is not None:
-            target = self._row.neighbour(seek.start, forward=seek.forward, inclusive=seek.inclusive)
+            target = self._neighbour(seek)
             self._forget()
             derived = WalkOver() if target is None else Reached(target)
             seek = self._apply(derived, target, at, effects)
@@ -79,6 +79,12 @@ class Roster:
         if child is not None and child is not before:
             self._store(child)
         return seek
+
+    def _neighbour(self, seek: Seek) -> str | None:
+        target = self._row.neighbour(seek.start, forward=seek.forward, inclusive=seek.inclusive)
+        while target in self._leaving:
+            target = self._row.neighbour(target, forward=seek.forward)
+        return target
 
     def _store(self, child: Child) -> None:
         name = child.spec.id

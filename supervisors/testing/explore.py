@@ -77,6 +77,7 @@ class _Run(trio.abc.Instrument):
     _pending: tuple[int, str] | None = None
 
     def shuffle(self, batch: list[Any]) -> None:
+        """One choice: the order of the batch, and whether and where to inject."""
         movable = [task for task in batch if not _is_system(task)]
         if self.merged or not movable:
             return
@@ -89,7 +90,8 @@ class _Run(trio.abc.Instrument):
             position, which = divmod(injection - 1, len(self._left))
             self._pending = (position + len(fixed), self._left.pop(which))
 
-    def before_task_step(self, task: Any) -> None:
+    def before_task_step(self, task: Any) -> None:  # noqa: ARG002 - the instrument's signature
+        """Inject before the step the choice named."""
         if self._pending is None:
             return
         position, name = self._pending
@@ -149,9 +151,7 @@ def explore(
             transitions.update(run.transitions)
         if error is not None:
             violations.append(Violation(tuple(run.taken), error))
-    return Exploration(
-        runs, len(seen), merged, not pending, tuple(violations), frozenset(transitions)
-    )
+    return Exploration(runs, len(seen), merged, not pending, tuple(violations), frozenset(transitions))
 
 
 def replay(make: Callable[[], Scenario], choices: Sequence[int]) -> BaseException | None:
@@ -165,14 +165,14 @@ def _execute(run: _Run) -> BaseException | None:
     with controlled(run):
         try:
             trio.run(run.scenario.run, clock=virtual_clock(), instruments=[run])
-        except BaseException as error:  # noqa: BLE001 - a violation is data here
-            return error
+        except BaseException as error:  # noqa: BLE001, ASYNC103 - a violation is data here
+            return error  # noqa: ASYNC104
     return None
 
 
 def _is_system(task: Any) -> bool:
     """Trio's own two tasks, ``<init>`` and ``<TrioToken.run_sync_soon task>``, do nothing of interest."""
-    return task.name.startswith("<")
+    return str(task.name).startswith("<")
 
 
 def _permutation(items: list[Any], index: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A digest of everything a Trio run still depends on: tasks with their stacks *and locals*, scopes, and the clock.
+"""A digest of all a Trio run still depends on: tasks with their stacks *and locals*, scopes, the clock.
 
 Two runs with equal digests have equal futures, so the exploration may follow one of them only. What it must
 not see (addresses, counters that only order) is left out; what it cannot see into is named by type. An
@@ -17,10 +17,10 @@ from typing import Any
 
 import attrs
 import trio
-from trio._core import _run as trio_run
 
 from supervisors.mailbox import Timers
 from supervisors.spec import ChildSpec, SupervisorSpec
+from supervisors.testing.schedule import trio_run
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
 _CALLABLE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
@@ -29,14 +29,14 @@ _TRIO_FILES = trio.__file__.rpartition("/")[0]
 
 
 def fingerprint(*extra: object) -> bytes:
-    """16 bytes for the current state of the running Trio loop and of ``extra``; call it between task steps."""
+    """16 bytes for the state of the running Trio loop and of ``extra``; call it between task steps."""
     runner: Any = trio_run.GLOBAL_RUN_CONTEXT.runner
     digest = _Digest()
     tasks = sorted(
         (task for task in runner.tasks if not task.name.startswith("<")),
         key=lambda task: (task.name, task._counter),  # noqa: SLF001 - spawn order breaks ties of equal names
     )
-    state = (runner.clock.current_time(), [_task(task, digest) for task in tasks], digest.of(extra))
+    state: Any = (runner.clock.current_time(), [_task(task, digest) for task in tasks], digest.of(extra))
     return hashlib.blake2b(marshal.dumps(state, 0), digest_size=16).digest()
 
 
@@ -71,7 +71,7 @@ class _Digest:
     def __init__(self) -> None:
         self._met: dict[int, int] = {}
 
-    def of(self, value: Any) -> object:  # noqa: C901, PLR0911 - one arm per kind
+    def of(self, value: Any) -> object:  # noqa: PLR0911 - one arm per kind
         if isinstance(value, enum.Enum):
             return value.name
         if isinstance(value, _PLAIN):
@@ -93,7 +93,7 @@ class _Digest:
             return tuple(sorted(repr(self.of(item)) for item in value))
         return self._object(value)
 
-    def _object(self, value: Any) -> object:
+    def _object(self, value: Any) -> object:  # noqa: PLR0911 - one arm per kind
         name = type(value).__name__
         own = getattr(value, "__fingerprint__", None)
         if own is not None:

@@ -6,7 +6,7 @@ import trio
 
 from supervisors.context import ChildContext
 from supervisors.events import BackoffChosen, ChildMoved, Event, StopAccepted, SupervisorStarted
-from supervisors.spec import Body, ChildSpec
+from supervisors.spec import Body
 from supervisors.state import LIVE, ChildState
 
 
@@ -39,7 +39,7 @@ class Monitor:
         )
 
     def watch(self, body: Body) -> Body:
-        """The body, with its live section observed: from its first step to after its last cleanup checkpoint."""
+        """The body, with its live section observed: from its first step to its last cleanup checkpoint."""
 
         async def watched(context: ChildContext) -> object:
             self._enter(context.path, context.generation)
@@ -51,6 +51,7 @@ class Monitor:
         return watched
 
     def __call__(self, event: Event) -> None:
+        """Take one report; raises ``LawBrokenError`` if it breaks a law."""
         if isinstance(event, SupervisorStarted):
             self._stopping.discard(event.path)
             prefix = event.path + "/"
@@ -90,10 +91,3 @@ class Monitor:
             raise self.broken
         if self._live:
             raise LawBrokenError(f"S1: still live after run(): {self._live}")
-
-
-def watch_spec(monitor: Monitor, child: ChildSpec) -> ChildSpec:
-    """The child spec with its body watched."""
-    import attrs
-
-    return attrs.evolve(child, run=monitor.watch(child.run))

@@ -1,22 +1,24 @@
 """Control over Trio's one source of scheduling chance: the order of a batch of runnable tasks.
 
-Trio shuffles each batch with ``trio._core._run._r`` and, with ``_ALLOW_DETERMINISTIC_SCHEDULING`` set, sorts it
-first. Replacing ``_r`` therefore decides every schedule. Both names are internals: ``require_internals`` refuses
-to go on where they are missing, and a canary test watches each Trio release (S57).
+Trio shuffles each batch with ``trio._core._run._r`` and, with ``_ALLOW_DETERMINISTIC_SCHEDULING`` set, sorts
+it first. Replacing ``_r`` therefore decides every schedule. Both names are internals: ``require_internals``
+refuses to go on where they are missing, and a canary test watches each Trio release (S57).
 """
 
 from __future__ import annotations
 
+import importlib
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 import trio
 import trio.testing
-from trio._core import _run as trio_run
 
 T = TypeVar("T")
+
+trio_run: Any = importlib.import_module("trio._core._run")  # private: hence by name, hence Any
 
 
 class Shuffler(Protocol):
@@ -39,20 +41,19 @@ def require_internals() -> None:
 
 
 @contextmanager
-def controlled(shuffler: Shuffler) -> Iterator[None]:
+def controlled(shuffler: Shuffler) -> Generator[None]:
     """Let ``shuffler`` decide every batch of the Trio runs started inside. Not reentrant, not thread-safe."""
     require_internals()
-    internals: Any = trio_run
-    before = internals._r, internals._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001 - see the module docstring
-    internals._r, internals._ALLOW_DETERMINISTIC_SCHEDULING = shuffler, True  # noqa: SLF001
+    before = trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001 - see the module docstring
+    trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = shuffler, True  # noqa: SLF001
     try:
         yield
     finally:
-        internals._r, internals._ALLOW_DETERMINISTIC_SCHEDULING = before  # noqa: SLF001
+        trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = before  # noqa: SLF001
 
 
 def run_seeded(main: Callable[[], Awaitable[T]], *, seed: int) -> T:
-    """``trio.run(main)`` in virtual time, every scheduling choice drawn from ``seed``. Same seed, same run."""
+    """``trio.run(main)`` in virtual time, every schedule drawn from ``seed``. Same seed, same run."""
     with controlled(random.Random(seed)):  # noqa: S311 - a schedule, not a secret
         return trio.run(main, clock=virtual_clock())
 

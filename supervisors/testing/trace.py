@@ -27,6 +27,7 @@ class TraceChecker:
         self.error: TraceError | None = None
 
     def __call__(self, event: Event) -> None:
+        """``check``, for use as an observer."""
         try:
             self.check(event)
         except TraceError as error:
