@@ -52,14 +52,15 @@ class SettlementGate(Generic[T]):
         self._unflushed.append((trio.current_time(), tag))
         return True
 
-    async def flush(
+    async def flush(  # noqa: ASYNC910 - with nothing accepted there is nothing to wait for
         self, write: Callable[[Sequence[T]], Awaitable[None]], abort: Callable[[], None]
     ) -> Flushed[T]:
         """Write everything accepted so far, shielded, until the oldest settlement's bound.
 
         Past the bound, or if ``write`` raises an Exception, the outcome is unknown even if the call reports
         success later; the gate closes and ``abort`` is called, by a sibling task if the write does not give up
-        within the grace (S42). A cancel from outside waits for the end of the flush, and is not swallowed.
+        within the grace (S42). A cancel from outside is not raised here: it waits for the caller's next
+        checkpoint, so the outcome is always told.
         """
         batch, self._unflushed = self._unflushed, []
         tags = tuple(tag for _, tag in batch)
@@ -85,7 +86,6 @@ class SettlementGate(Generic[T]):
         if tags and not written:
             self.close("a settlement is unknown")
             abort_once()
-        await trio.lowlevel.checkpoint_if_cancelled()
         return Flushed(tags, "written" if written or not tags else "unknown")
 
 
