@@ -78,6 +78,10 @@ class Generations:
         for _, scope in reversed(self._live.values()):
             scope.cancel(reason=reason)
 
+    def live(self) -> list[str]:
+        """The children that have a generation now, in the order they started."""
+        return list(self._live)
+
     def nested(self, child: str) -> Nested | None:
         """The supervisor that runs as this child's body, if one does."""
         live = self._live.get(child)

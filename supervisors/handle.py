@@ -51,6 +51,9 @@ class Handle:
         self._roster: Roster | None = None
         self._generations: Generations | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"  # no address: traces of one seed are equal (S57)
+
     def shutdown(self, reason: str = "shutdown requested") -> None:
         """Ask for a drain (S45). Synchronous; also before the first start, which then never happens (S11)."""
         self._post_open(DrainRequested(reason))

@@ -83,12 +83,15 @@ class Supervisor(Handle):
     async def _supervise(self, roster: Roster) -> None:  # noqa: ASYNC910 - nothing to wait for if nothing lives
         self._post(BringUp())
         while not roster.head.closed:
-            for event in self._mailbox.take_all():
-                self._take(roster, event)
-            while (child := self._timers.pop_due(trio.current_time())) is not None:
-                self._take(roster, TimerFired(child))
+            self._take_turn(roster)
             if not roster.head.closed:
                 await self._wait()
+
+    def _take_turn(self, roster: Roster) -> None:
+        for event in self._mailbox.take_all():
+            self._take(roster, event)
+        while (child := self._timers.pop_due(trio.current_time())) is not None:
+            self._take(roster, TimerFired(child))
 
     async def _wait(self) -> None:  # noqa: ASYNC910 - the cancelled path is a checkpoint too
         """Wait for an input or a timer. A parent's cancel becomes an input, once; then the wait is shielded.

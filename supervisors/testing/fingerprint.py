@@ -1,8 +1,8 @@
 """A digest of all a Trio run still depends on: tasks with their stacks *and locals*, scopes, the clock.
 
-Two runs with equal digests have equal futures, so the exploration may follow one of them only. What it must
-not see (addresses, counters that only order) is left out; what it cannot see into is named by type. An
-object may say what matters about it with a method ``__fingerprint__() -> object``.
+Two runs with equal digests have equal futures, so the exploration may follow one of them only. What it must not
+see (addresses, counters that only order) is left out; what it cannot see into is named by type. An object may
+say what matters about it with a method ``__fingerprint__() -> object``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ import hashlib
 import marshal
 import types
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import attrs
 import trio
 
+from supervisors.context import ChildContext
+from supervisors.generations import Generations
 from supervisors.mailbox import Timers
+from supervisors.shutdown import Shutdown
 from supervisors.spec import ChildSpec, SupervisorSpec
 from supervisors.testing.schedule import trio_run
+
+Arm: TypeAlias = "Callable[[_Digest, Any], object]"
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
 _CALLABLE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
@@ -44,7 +49,7 @@ def _task(task: Any, digest: _Digest) -> tuple[object, ...]:
     scheduled = task._next_send_fn is not None  # noqa: SLF001 - no public word for "runnable"
     status, scopes = task._cancel_status, []  # noqa: SLF001
     while status is not None:
-        scopes.append(digest.of(status._scope))  # noqa: SLF001
+        scopes.append(_scope(digest, status._scope))  # noqa: SLF001
         status = status.parent
     value = digest.of(task._next_send) if scheduled else None  # noqa: SLF001
     return task.name, scheduled, value, tuple(scopes), tuple(_stack(task.coro, digest))
@@ -60,55 +65,78 @@ def _stack(awaitable: Any, digest: _Digest) -> list[object]:
         code = frame.f_code
         frames.append((code.co_qualname, frame.f_lasti))
         if not code.co_filename.startswith(_TRIO_FILES):
-            frames.append(digest.of(dict(sorted(frame.f_locals.items()))))
+            frames.append([(name, digest.of(value)) for name, value in frame.f_locals.items()])
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
     return frames
 
 
 class _Digest:
-    """Turns objects into plain nested tuples; an object met again becomes its number of first meeting."""
+    """Turns objects into plain nested tuples; a mutable object met again is its number of first meeting."""
 
     def __init__(self) -> None:
         self._met: dict[int, int] = {}
 
-    def of(self, value: Any) -> object:  # noqa: PLR0911 - one arm per kind
-        if isinstance(value, enum.Enum):
-            return value.name
-        if isinstance(value, _PLAIN):
-            return value
-        if isinstance(value, _CALLABLE):
-            return getattr(value, "__qualname__", "?")
-        if isinstance(value, ChildSpec | SupervisorSpec):
-            return value.id if isinstance(value, ChildSpec) else value.name
-        if id(value) in self._met:
-            return ("met", self._met[id(value)])
-        self._met[id(value)] = len(self._met)
-        if isinstance(value, _OPAQUE):
-            return type(value).__name__
-        if isinstance(value, tuple | list | deque):
-            return tuple(self.of(item) for item in value)
-        if isinstance(value, Mapping):
-            return tuple((self.of(key), self.of(item)) for key, item in value.items())
-        if isinstance(value, set | frozenset):
-            return tuple(sorted(repr(self.of(item)) for item in value))
-        return self._object(value)
+    def of(self, value: Any) -> object:
+        kind: type = type(value)
+        arm = _ARMS.get(kind)
+        if arm is None:
+            arm = _ARMS[kind] = _arm_for(kind)
+        return arm(self, value)
 
-    def _object(self, value: Any) -> object:  # noqa: PLR0911 - one arm per kind
-        name = type(value).__name__
-        own = getattr(value, "__fingerprint__", None)
-        if own is not None:
-            return name, self.of(own())
-        if isinstance(value, BaseException):
-            return name, self.of(value.args)
-        if isinstance(value, trio.CancelScope):
-            return name, value._cancel_called, value.deadline, value.shield  # noqa: SLF001 - the property acts
-        if isinstance(value, trio.Event):
-            return name, value.is_set()
-        if isinstance(value, trio.lowlevel.ParkingLot):
-            return name, len(value)
-        if isinstance(value, Timers):
-            return name, self.of(value.pending())
-        if attrs.has(type(value)):
-            fields = attrs.fields(type(value))
-            return name, tuple(self.of(getattr(value, field.name, None)) for field in fields)
-        return name, self.of(getattr(value, "__dict__", None))
+    def once(self, value: Any, arm: Arm) -> object:
+        number = self._met.get(id(value))
+        if number is not None:
+            return ("met", number)
+        self._met[id(value)] = len(self._met)
+        return type(value).__name__, arm(self, value)
+
+
+def _arm_for(kind: type) -> Arm:  # noqa: PLR0911 - one return per kind
+    """How to digest objects of one type; looked up once per type."""
+    for base, arm in _BY_BASE:
+        if issubclass(kind, base):
+            return arm
+    if hasattr(kind, "__fingerprint__"):
+        return lambda digest, value: digest.once(value, lambda d, v: d.of(v.__fingerprint__()))
+    if attrs.has(kind):
+        names = [field.name for field in attrs.fields(kind)]
+        return lambda digest, value: (kind.__name__, [digest.of(getattr(value, name, None)) for name in names])
+    return lambda digest, value: digest.once(value, lambda d, v: d.of(getattr(v, "__dict__", None)))
+
+
+def _scope(_: _Digest, scope: Any) -> object:
+    return "scope", scope._cancel_called, scope.deadline, scope.shield  # noqa: SLF001 - the property acts
+
+
+def _mapping(digest: _Digest, value: Mapping[Any, Any]) -> object:
+    return [(digest.of(key), digest.of(item)) for key, item in value.items()]
+
+
+def _sequence(digest: _Digest, value: Any) -> object:
+    return [digest.of(item) for item in value]
+
+
+def _context(digest: _Digest, value: ChildContext) -> object:
+    return value.path, value.generation, value.shutdown.reason, value.abort is None, value.nested is None
+
+
+_ARMS: dict[type, Arm] = {}
+_BY_BASE: tuple[tuple[type | tuple[type, ...], Arm], ...] = (
+    (enum.Enum, lambda _, value: value.name),
+    (_PLAIN, lambda _, value: value),
+    (_CALLABLE, lambda _, value: getattr(value, "__qualname__", "?")),
+    (_OPAQUE, lambda _, value: type(value).__name__),
+    ((tuple, list, deque), _sequence),
+    (Mapping, _mapping),
+    ((set, frozenset), lambda digest, value: sorted(repr(digest.of(item)) for item in value)),
+    (BaseException, lambda digest, value: (type(value).__name__, digest.of(value.args))),
+    (trio.CancelScope, _scope),
+    (trio.Event, lambda _, value: value.is_set()),
+    (trio.lowlevel.ParkingLot, lambda _, value: len(value)),
+    (Shutdown, lambda _, value: value.reason),
+    (Timers, lambda digest, value: digest.of(value.pending())),
+    (ChildSpec, lambda _, value: value.id),
+    (SupervisorSpec, lambda _, value: value.name),
+    (ChildContext, _context),
+    (Generations, lambda digest, value: digest.of(value.live())),
+)

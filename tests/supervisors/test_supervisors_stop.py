@@ -66,7 +66,7 @@ async def test_a_cancelled_child_cancels_nobody_else(autojump_clock, script, ope
 
     spec = SupervisorSpec("top", (ChildSpec("a", script.forever("a")), ChildSpec("b", suicidal)))
     async with opened(spec) as handle:
-        await trio.sleep(1)
+        await trio.sleep(1.5)
         assert [child.generation for child in handle.which_children()] == [1, 2]
         assert script.log == ["a up"]
 

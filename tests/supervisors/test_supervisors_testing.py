@@ -1,0 +1,290 @@
+"""The test kit: schedules are controlled, explored and merged soundly; faults are found where they are planted."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+import trio
+from trio._core import _run as trio_run
+
+from supervisors import ChildSpec, Supervisor, SupervisorSpec, run_supervisor
+from supervisors.events import BackoffChosen, ChildMoved, StopAccepted, SupervisorStarted
+from supervisors.spec import RestartType
+from supervisors.state import ChildState
+from supervisors.testing import (
+    Fault,
+    LawBrokenError,
+    MissingInternalsError,
+    Monitor,
+    explore,
+    replay,
+    require_internals,
+    run_seeded,
+    sweep,
+)
+from supervisors.testing.arms import Arms, ArmsPlan
+from supervisors.testing.random_trees import run_random_tree
+
+
+def race(seed: int) -> str:
+    """Eight tasks that append their letter at every step, under the schedule of ``seed``."""
+    log: list[str] = []
+
+    async def writer(letter: str) -> None:
+        for _ in range(4):
+            await trio.lowlevel.checkpoint()
+            log.append(letter)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for letter in "abcdefgh":
+                nursery.start_soon(writer, letter)
+
+    run_seeded(main, seed=seed)
+    return "".join(log)
+
+
+def test_the_seed_decides_the_schedule():
+    """S57: a canary for each Trio release: one seed gives one trace, two hundred seeds give many."""
+    assert race(1) == race(1)
+    assert len({race(seed) for seed in range(200)}) > 150
+
+
+def test_missing_internals_are_refused(monkeypatch):
+    """S57: where Trio lacks an internal the kit sets, it refuses to run, and says which."""
+    monkeypatch.delattr(trio_run, "_ALLOW_DETERMINISTIC_SCHEDULING")
+    with pytest.raises(MissingInternalsError, match="_ALLOW_DETERMINISTIC_SCHEDULING"):
+        require_internals()
+
+
+def test_one_seed_one_trace():
+    """S56, S57: a run is a function of (spec, fault script, seed): its log repeats byte for byte, without addresses."""
+    for seed in range(40):
+        first, second = repr(run_random_tree(seed)), repr(run_random_tree(seed))
+        assert first == second
+        assert " at 0x" not in first
+
+
+def test_random_trees_keep_every_law():
+    """S1, S2, S3, S48, S52: random trees under random faults, requests and schedules break no law."""
+    for seed in range(600):
+        run_random_tree(seed)
+
+
+@pytest.mark.soak
+def test_five_thousand_random_trees_keep_every_law(capsys):
+    """S1, S2, S3, S48, S52: five thousand seeded runs of random trees: no violation; a failure names its seed."""
+    events = sum(len(run_random_tree(seed)) for seed in range(5_000))
+    with capsys.disabled():
+        print(f"\n5000 random trees, {events} events, no violation")
+
+
+def test_a_failing_seed_is_named(monkeypatch):
+    """S57: the error of a random tree carries the seed that repeats it."""
+    monkeypatch.setattr(Monitor, "finish", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as info:
+        run_random_tree(17)
+    assert any("run_random_tree(17)" in note for note in info.value.__notes__)
+
+
+class Steps:
+    """Two tasks of a few steps and one shared list; small enough for every raw schedule."""
+
+    def __init__(self, steps: int = 2, tasks: int = 2, *, forbidden: str = "") -> None:
+        self.log: list[str] = []
+        self.steps, self.tasks, self.forbidden = steps, tasks, forbidden
+        self.injections = {"poke": self._poke}
+        self._scope = trio.CancelScope()
+        self._limit = 20
+
+    def __fingerprint__(self) -> object:
+        return tuple(self.log)
+
+    def _poke(self) -> None:
+        self.log.append("!")
+
+    def abandon(self) -> None:
+        self._scope.cancel(reason="abandoned")
+
+    async def _walk(self, letter: str) -> None:
+        for _ in range(self.steps):
+            await trio.lowlevel.checkpoint()
+            self.log.append(letter)
+
+    async def run(self) -> None:
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                for letter in "abcd"[: self.tasks]:
+                    nursery.start_soon(self._walk, letter)
+        if self.forbidden and "".join(self.log) == self.forbidden:
+            raise AssertionError(self.forbidden)
+
+
+def test_merged_and_raw_exploration_agree():
+    """S56: on cases small enough for both, merging reaches exactly the transitions raw enumeration reaches."""
+    raw = explore(Steps, merge=False, keep_transitions=True)
+    merged = explore(Steps, merge=True, keep_transitions=True)
+    assert raw.complete
+    assert merged.complete
+    assert raw.transitions == merged.transitions
+    assert merged.runs < raw.runs
+
+
+def test_merged_and_raw_exploration_agree_on_a_supervised_tree():
+    """S56: merged and raw exploration agree on every transition of one supervised session under cancel."""
+    plan = ArmsPlan((1.0, 1.0), generations=1, requests=(), sampler=False)
+    raw = explore(lambda: Arms(plan), merge=False, keep_transitions=True, max_runs=3_000)
+    merged = explore(lambda: Arms(plan), merge=True, keep_transitions=True)
+    assert raw.complete
+    assert (raw.violations, merged.violations) == ((), ())
+    assert raw.transitions == merged.transitions
+    assert merged.runs < raw.runs
+
+
+def test_exploration_finds_what_only_one_schedule_shows():
+    """S56: a violation that needs one order of many is found, with the choices that repeat it."""
+    found = explore(lambda: Steps(forbidden="ba!ab"), merge=True)
+    (violation,) = found.violations
+    assert str(violation.error) == "ba!ab"
+    assert isinstance(replay(lambda: Steps(forbidden="ba!ab"), violation.choices), AssertionError)
+    assert replay(lambda: Steps(forbidden="ba!ab"), ()) is None
+
+
+def test_a_bound_on_runs_is_told():
+    """S56: an exploration cut short by its bound says that it is not complete."""
+    assert not explore(Steps, merge=False, max_runs=3).complete
+
+
+def test_every_schedule_of_the_arms_keeps_every_law():
+    """S1, S2, S3, S46, S48, S52: the arms under every schedule, aligned ends, drain at every task step."""
+    plan = ArmsPlan((5.0, 5.0), generations=2, requests=("drain",))
+    seen = explore(lambda: Arms(plan))
+    assert seen.complete
+    assert seen.violations == ()
+    assert seen.runs > 100
+
+
+async def checked(plan, bodies, **fields):
+    monitor = Monitor()
+    children = tuple(
+        ChildSpec(name, plan.wrap(monitor.watch(body)), start_failure="retry", start_timeout_s=5, **fields)
+        for name, body in bodies.items()
+    )
+    handle = Supervisor(SupervisorSpec("top", children, max_restarts=None), observer=monitor)
+    with plan.scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(handle.run)
+            await trio.sleep(60)
+            handle.shutdown()
+    monitor.finish()
+    assert handle.closed
+    assert handle.last_observer_error is None
+
+
+async def two_step(ctx):
+    await trio.sleep(0.5)
+    ctx.started()
+    await trio.sleep(1)
+    await ctx.shutdown.wait()
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+        await trio.sleep(0.2)
+
+
+def test_a_fault_at_every_checkpoint_breaks_no_law(monkeypatch):
+    """S1, S2, S3, S50: raise, cancel, hang and late success at every checkpoint: no overlap, orphan or hang."""
+    result = sweep(lambda plan: checked(plan, {"a": two_step, "b": two_step}, drain_timeout_s=5))
+    assert result.checkpoints >= 8
+    assert result.runs == result.checkpoints * len(Fault)
+    unexpected = [
+        (at, fault, error)
+        for at, fault, error in result.failures
+        if not _is_reported(fault, error)
+    ]
+    assert unexpected == []
+
+
+def _is_reported(fault, error):
+    """An error injected while stopping is raised (S14), and a late success past the stop deadline is STUCK (S50)."""
+    leaf = error
+    while isinstance(leaf, BaseExceptionGroup):
+        leaf = leaf.exceptions[0]
+    names = {Fault.RAISE: {"ChildError", "InjectedError"}, Fault.LATE_SUCCESS: {"StuckError"}}
+    return type(leaf).__name__ in names.get(fault, set())
+
+
+def test_the_sweep_finds_a_planted_hang():
+    """S49: a body whose cleanup has an unbounded shield is found by the sweep: the run never ends."""
+
+    async def unbounded(ctx):
+        ctx.started()
+        try:
+            await ctx.shutdown.wait()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1e9)
+
+    result = sweep(lambda plan: checked(plan, {"a": unbounded}), faults=(Fault.CANCEL,), limit_s=1_000)
+    assert result.failures != ()
+
+
+def moved(before, after, *, path="top", child="c", at=0.0):
+    return ChildMoved(path, at, child, 1, before, after, "test")
+
+
+async def test_the_monitor_names_the_law_that_broke(autojump_clock):
+    """S2, S3, S32, S48: each law of the monitor is seen to break, and its rule is named."""
+
+    @attrs.frozen
+    class Context:
+        path: str
+        generation: int
+
+    async def enter(monitor, generation):
+        async def nothing(_):
+            await trio.lowlevel.checkpoint()
+
+        await monitor.watch(nothing)(Context("top/c", generation))
+
+    monitor = Monitor()
+    await enter(monitor, 1)
+    with pytest.raises(LawBrokenError, match="S2: top/c ran generation 1 twice"):
+        await enter(monitor, 1)
+    monitor = Monitor()
+    monitor._live["top/c"] = 1
+    with pytest.raises(LawBrokenError, match="S2: .* overlaps"):
+        await enter(monitor, 2)
+    monitor = Monitor()
+    monitor._live["top/c"] = 1
+    with pytest.raises(LawBrokenError, match="S1"):
+        monitor.finish()
+    with pytest.raises(LawBrokenError, match="S3"):
+        monitor(moved(ChildState.RUNNING, ChildState.BACKOFF))
+    monitor = Monitor()
+    monitor(BackoffChosen("top", 0.0, "c", 2, 5.0, 5.0))
+    with pytest.raises(LawBrokenError, match="S32"):
+        await enter(monitor, 2)
+    with pytest.raises(LawBrokenError, match="S32"):
+        monitor.finish()
+    monitor = Monitor()
+    monitor(StopAccepted("top", 0.0, "drain", "test"))
+    with pytest.raises(LawBrokenError, match="S48"):
+        monitor(moved(ChildState.WAITING, ChildState.STARTING))
+    monitor(SupervisorStarted("top", 0.0, SupervisorSpec("top")))
+    monitor(moved(ChildState.WAITING, ChildState.STARTING))
+
+
+async def test_a_watched_job_runs_as_it_would_unwatched(autojump_clock):
+    """S1: watching a body changes nothing about its end."""
+
+    async def job(ctx):
+        await trio.sleep(1)
+
+    monitor = Monitor()
+    spec = SupervisorSpec(
+        "top",
+        (ChildSpec("job", monitor.watch(job), RestartType.TRANSIENT, significant=True),),
+        auto_shutdown="any",
+    )
+    await run_supervisor(spec, observer=monitor)
+    monitor.finish()
+    assert monitor.starts == 1
