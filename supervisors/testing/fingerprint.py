@@ -28,8 +28,9 @@ from supervisors.testing.schedule import trio_run
 Arm: TypeAlias = "Callable[[_Digest, Any], object]"
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
+_TELLING = (bool, int, float, BaseException)
 _CALLABLE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
-_OPAQUE = (trio.lowlevel.Task, trio.Nursery, types.CoroutineType, types.ModuleType, types.TracebackType)
+_OPAQUE = (trio.lowlevel.Task, types.CoroutineType, types.ModuleType, types.TracebackType)
 _TRIO_FILES = trio.__file__.rpartition("/")[0]
 
 
@@ -64,8 +65,14 @@ def _stack(awaitable: Any, digest: _Digest) -> list[object]:
             break
         code = frame.f_code
         frames.append((code.co_qualname, frame.f_lasti))
-        if not code.co_filename.startswith(_TRIO_FILES):
-            frames.append([(name, digest.of(value)) for name, value in frame.f_locals.items()])
+        ours = not code.co_filename.startswith(_TRIO_FILES)
+        frames.append(
+            [
+                (name, digest.of(value))
+                for name, value in frame.f_locals.items()
+                if ours or isinstance(value, _TELLING)  # of Trio's own locals: what it will raise or return
+            ]
+        )
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
     return frames
 
@@ -129,8 +136,10 @@ _BY_BASE: tuple[tuple[type | tuple[type, ...], Arm], ...] = (
     ((tuple, list, deque), _sequence),
     (Mapping, _mapping),
     ((set, frozenset), lambda digest, value: sorted(repr(digest.of(item)) for item in value)),
+    (trio.Cancelled, lambda _, value: ("Cancelled", value.source)),  # its text holds a task's address
     (BaseException, lambda digest, value: (type(value).__name__, digest.of(value.args))),
     (trio.CancelScope, _scope),
+    (trio.Nursery, lambda digest, value: digest.of(value._pending_excs)),  # noqa: SLF001 - raised at its end
     (trio.Event, lambda _, value: value.is_set()),
     (trio.lowlevel.ParkingLot, lambda _, value: len(value)),
     (Shutdown, lambda _, value: value.reason),
