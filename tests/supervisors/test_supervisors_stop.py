@@ -234,6 +234,19 @@ async def test_an_own_error_under_cancel_is_raised_beside_cancelled(autojump_clo
         await run_supervisor(SupervisorSpec("top", (ChildSpec("c", sore),)))
 
 
+async def test_a_child_that_fails_during_the_drain_stays_down(autojump_clock, script, opened):
+    """S14, S48: a child that ends by itself while others drain is not restarted."""
+    children = (
+        ChildSpec("flaky", script.failing("flaky", lambda: SettlementFailed(), runs=9, after_s=2)),
+        ChildSpec("slow", script.forever("slow", cleanup_s=20)),
+    )
+    async with opened(SupervisorSpec("top", children, max_restarts=None)) as handle:
+        handle.shutdown()
+        await trio.sleep(10)
+        assert [child.state for child in handle.which_children()] == ["done", "draining"]
+    assert script.log == ["flaky up", "slow up", "slow drained"]
+
+
 async def test_failed_data_under_cancel_is_raised_too(autojump_clock, script, opened):
     """S14: a Failed that a body returns while it is cancelled is raised as ChildError: no error is lost."""
     from supervisors import Failed

@@ -67,7 +67,7 @@ def test_one_seed_one_trace():
 
 def test_random_trees_keep_every_law():
     """S1, S2, S3, S48, S52: random trees under random faults, requests and schedules break no law."""
-    for seed in range(600):
+    for seed in range(300):
         run_random_tree(seed)
 
 
@@ -131,9 +131,9 @@ def test_merged_and_raw_exploration_agree():
 
 
 def test_merged_and_raw_exploration_agree_on_a_supervised_tree():
-    """S56: merged and raw exploration agree on every transition of one supervised session under cancel."""
-    plan = ArmsPlan((1.0, 1.0), generations=1, requests=(), sampler=False)
-    raw = explore(lambda: Arms(plan), merge=False, keep_transitions=True, max_runs=3_000)
+    """S56: merged and raw exploration agree on every transition of two arms, cancelled at every task step."""
+    plan = ArmsPlan((1.0, 1.0), generations=1, requests=("cancel",), sampler=False)
+    raw = explore(lambda: Arms(plan), merge=False, keep_transitions=True)
     merged = explore(lambda: Arms(plan), merge=True, keep_transitions=True)
     assert raw.complete
     assert (raw.violations, merged.violations) == ((), ())
@@ -219,9 +219,10 @@ def test_the_sweep_finds_a_planted_hang():
         ctx.started()
         try:
             await ctx.shutdown.wait()
-        finally:
+        except trio.Cancelled:
             with trio.CancelScope(shield=True):
-                await trio.sleep(1e9)
+                await trio.sleep(5_000)
+            raise
 
     result = sweep(lambda plan: checked(plan, {"a": unbounded}), faults=(Fault.CANCEL,), limit_s=1_000)
     assert result.failures != ()
