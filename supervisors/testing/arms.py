@@ -43,14 +43,19 @@ class Arms:
     """One run of the scenario; a ``Scenario`` for ``explore``. ``make`` replaces the supervisor, to plant defects."""
 
     def __init__(
-        self, plan: ArmsPlan, make: Callable[..., Supervisor] = Supervisor, *, supervise: Callable[..., Body] = supervised
+        self,
+        plan: ArmsPlan,
+        make: Callable[..., Supervisor] = Supervisor,
+        *,
+        supervise: Callable[..., Body] = supervised,
     ) -> None:
         self.plan = plan
         self.monitor = Monitor()
         self.checker = TraceChecker()
         self._scope = trio.CancelScope()
         arms = [
-            self._arm(name, run_s, supervise) for name, run_s in zip(("parking", "main"), plan.ends_s, strict=True)
+            self._arm(name, run_s, supervise)
+            for name, run_s in zip(("parking", "main"), plan.ends_s, strict=True)
         ]
         sampler = [ChildSpec("sampler", self.monitor.watch(_sampler))] if plan.sampler else []
         self.handle = make(SupervisorSpec("subscription", (*sampler, *arms)), observer=self._observe)

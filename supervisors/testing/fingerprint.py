@@ -98,7 +98,7 @@ class _Digest:
         return type(value).__name__, arm(self, value)
 
 
-def _arm_for(kind: type) -> Arm:  # noqa: PLR0911 - one return per kind
+def _arm_for(kind: type) -> Arm:
     """How to digest objects of one type; looked up once per type."""
     for base, arm in _BY_BASE:
         if issubclass(kind, base):
@@ -107,7 +107,10 @@ def _arm_for(kind: type) -> Arm:  # noqa: PLR0911 - one return per kind
         return lambda digest, value: digest.once(value, lambda d, v: d.of(v.__fingerprint__()))
     if attrs.has(kind):
         names = [field.name for field in attrs.fields(kind)]
-        return lambda digest, value: (kind.__name__, [digest.of(getattr(value, name, None)) for name in names])
+        return lambda digest, value: (
+            kind.__name__,
+            [digest.of(getattr(value, name, None)) for name in names],
+        )
     return lambda digest, value: digest.once(value, lambda d, v: d.of(getattr(v, "__dict__", None)))
 
 

@@ -35,7 +35,7 @@ class FaultError(Exception):
     """What a random body raises."""
 
 
-class FatalFault(BaseException):  # noqa: N818 - no Error: it stands for KeyboardInterrupt and its like
+class FatalFault(BaseException):
     """What a random body raises to be fatal (S17)."""
 
 

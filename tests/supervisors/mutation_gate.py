@@ -77,7 +77,7 @@ MUTANTS = (
         "operations after close",
         "S6",
         "handle.py",
-        "        if self._closed.is_set():\n            raise ClosedError(f\"{self.path} has ended\")\n        self._post(event)",
+        '        if self._closed.is_set():\n            raise ClosedError(f"{self.path} has ended")\n        self._post(event)',
         "        self._post(event)",
         "test_supervisors_starts.py::test_waiting_for_readiness_ends_with_the_supervisor",
     ),
@@ -149,8 +149,8 @@ MUTANTS = (
         "temporary child restarted by its group",
         "S25",
         "ends.py",
-        "    if draft.child.spec.restart is RestartType.TEMPORARY:\n        _retire(draft, \"stopped with its group\")",
-        "    if draft.child.spec.restart is RestartType.TRANSIENT:\n        _retire(draft, \"stopped with its group\")",
+        '    if draft.child.spec.restart is RestartType.TEMPORARY:\n        _retire(draft, "stopped with its group")',
+        '    if draft.child.spec.restart is RestartType.TRANSIENT:\n        _retire(draft, "stopped with its group")',
         "test_supervisors_groups.py::test_a_temporary_member_is_stopped_and_removed",
     ),
     Mutant(
@@ -183,16 +183,29 @@ def plant(mutant: Mutant, copy: Path) -> None:
 
 def run_tests(copy: Path, tests: list[str]) -> tuple[int, str]:
     """Run named tests against a copy; pytest's exit code (0 passed, 1 failed, else broken), and the last lines."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={SECONDS_PER_TEST}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={SECONDS_PER_TEST}",
+    ]
     named = [f"tests/supervisors/{test}" for test in tests]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([*command, *named], cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, *named], cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout[-400:]
 
 
 def copy_project(target: Path) -> Path:
     """A private copy of the package and its tests."""
-    shutil.copytree(ROOT / "supervisors", target / "supervisors", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "supervisors", target / "supervisors", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(ROOT / "tests/supervisors", target / "tests/supervisors")
     shutil.copy(ROOT / "pyproject.toml", target / "pyproject.toml")
     return target
@@ -228,7 +241,9 @@ def main() -> int:
         print(text)
     kills = kill_all()
     for kill in kills:
-        print(f"{'killed' if kill.killed else 'LIVES':8}{kill.mutant.rule:5}{kill.mutant.name:52}{kill.mutant.test}")
+        print(
+            f"{'killed' if kill.killed else 'LIVES':8}{kill.mutant.rule:5}{kill.mutant.name:52}{kill.mutant.test}"
+        )
     return 0 if passed and all(kill.killed for kill in kills) else 1
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from supervisors import Backoff, EndClass, SpecError
 from supervisors.backoff import Counters, after_end, chance
-from supervisors.intensity import Window
 from supervisors.exits import Completed, EndRecord
+from supervisors.intensity import Window
 
 RESTARTED = [EndClass.SETTLEMENT_FAILED, EndClass.FAILED, EndClass.COMPLETED, EndClass.DRAINED]
 RAN = st.one_of(st.none(), st.floats(0, 1_000))
@@ -42,13 +42,19 @@ def test_a_stable_run_forgives_failed_starts():
 
 def test_a_failed_start_never_resets_the_settlement_count():
     """S28: k is reset by a non-settlement end of an established session only, never by a failed start."""
-    ends = [(EndClass.SETTLEMENT_FAILED, 5.0)] * 3 + [(EndClass.FAILED, None), (EndClass.SETTLEMENT_FAILED, 5.0)]
+    ends = [(EndClass.SETTLEMENT_FAILED, 5.0)] * 3 + [
+        (EndClass.FAILED, None),
+        (EndClass.SETTLEMENT_FAILED, 5.0),
+    ]
     assert delays(Backoff(), ends) == [1, 2, 4, 4, 8]
 
 
 def test_an_established_end_of_another_kind_resets_the_settlement_count():
     """S28: a connection lost after the session stood starts the settlement law anew."""
-    ends = [(EndClass.SETTLEMENT_FAILED, 5.0)] * 3 + [(EndClass.FAILED, 60.0), (EndClass.SETTLEMENT_FAILED, 5.0)]
+    ends = [(EndClass.SETTLEMENT_FAILED, 5.0)] * 3 + [
+        (EndClass.FAILED, 60.0),
+        (EndClass.SETTLEMENT_FAILED, 5.0),
+    ]
     assert delays(Backoff(), ends) == [1, 2, 4, 0.05, 1]
 
 

@@ -133,7 +133,10 @@ async def test_a_call_that_the_end_overtakes_raises(autojump_clock, script, open
             errors.append(type(error))
         await trio.lowlevel.checkpoint()
 
-    async with trio.open_nursery() as outer, opened(SupervisorSpec("top", (ChildSpec("s", slow),)), ready=False) as handle:
+    async with (
+        trio.open_nursery() as outer,
+        opened(SupervisorSpec("top", (ChildSpec("s", slow),)), ready=False) as handle,
+    ):
         outer.start_soon(ask, handle, "slow")
         outer.start_soon(ask, handle, "later")
         await trio.sleep(1)
@@ -218,7 +221,9 @@ async def test_terminating_a_member_that_its_group_is_stopping_retires_it(autoju
         ]
 
 
-async def test_children_added_or_restarted_during_a_group_restart_take_their_turn(autojump_clock, script, opened):
+async def test_children_added_or_restarted_during_a_group_restart_take_their_turn(
+    autojump_clock, script, opened
+):
     """S8, S22, S59: a start requested while a group restart holds its place waits for the group's walk."""
     children = (
         ChildSpec("done", script.failing("done", lambda: None), TRANSIENT),

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 import trio
 
-from supervisors import Backoff, ChildSpec, IntensityError, RestartType, SettlementFailed, Strategy, SupervisorSpec
-from supervisors import run_supervisor
+from supervisors import (
+    Backoff,
+    ChildSpec,
+    IntensityError,
+    RestartType,
+    SettlementFailed,
+    Strategy,
+    SupervisorSpec,
+    run_supervisor,
+)
 from supervisors.events import ChildEnded, GroupRestart
 from supervisors.exits import Cancelled, EndClass
 

@@ -92,7 +92,7 @@ def test_step_is_a_function_of_its_arguments():
     assert len(tree) == 1
 
 
-@given(st.lists(st.tuples(st.sampled_from("add remove".split()), st.integers(0, 9))))
+@given(st.lists(st.tuples(st.sampled_from(["add", "remove"]), st.integers(0, 9))))
 def test_a_row_keeps_order_under_appends_and_removals(operations):
     """S8, S59: the row's order is the order of appends, whatever is removed in between."""
     row, model = Row(), []

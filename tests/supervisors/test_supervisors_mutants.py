@@ -9,7 +9,9 @@ import pytest
 
 
 def load_gate():
-    spec = importlib.util.spec_from_file_location("mutation_gate", Path(__file__).with_name("mutation_gate.py"))
+    spec = importlib.util.spec_from_file_location(
+        "mutation_gate", Path(__file__).with_name("mutation_gate.py")
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

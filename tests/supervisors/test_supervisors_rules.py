@@ -42,7 +42,9 @@ def test_every_rule_names_tests_that_exist():
 def test_every_test_that_names_a_rule_is_in_the_table():
     """S52: a test that claims a rule is listed with it."""
     listed = {rule.id: set(rule.tests) for rule in load_rules()}
-    missing = [(rule, test) for test, rules in specifications().items() for rule in rules if test not in listed[rule]]
+    missing = [
+        (rule, test) for test, rules in specifications().items() for rule in rules if test not in listed[rule]
+    ]
     assert missing == []
 
 

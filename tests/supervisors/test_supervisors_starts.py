@@ -284,9 +284,7 @@ async def test_jitter_comes_from_the_seed(autojump_clock, script):
 
     async def delays(seed):
         events = []
-        child = ChildSpec(
-            "c", script.failing("c", lambda: ValueError(), runs=9), backoff=Backoff(jitter=0.5)
-        )
+        child = ChildSpec("c", script.failing("c", lambda: ValueError(), runs=9), backoff=Backoff(jitter=0.5))
         spec = SupervisorSpec("top", (child,), max_restarts=None, seed=seed)
         with trio.move_on_after(60):
             await run_supervisor(spec, observer=events.append)

@@ -114,7 +114,9 @@ async def test_a_stop_during_backoff_ends_the_wait_at_once(autojump_clock, scrip
 
 async def test_the_waits_of_all_children_end_before_the_first_drain(autojump_clock, script, opened):
     """S33: a child in backoff is done at the stop request itself, however long the others take to drain."""
-    flaky = ChildSpec("flaky", script.failing("flaky", lambda: ValueError(), runs=9), backoff=Backoff(base_s=30))
+    flaky = ChildSpec(
+        "flaky", script.failing("flaky", lambda: ValueError(), runs=9), backoff=Backoff(base_s=30)
+    )
     slow = ChildSpec("slow", script.forever("slow", cleanup_s=20))
     async with opened(SupervisorSpec("top", (flaky, slow), max_restarts=None), ready=False) as handle:
         await trio.sleep(1)
@@ -200,7 +202,9 @@ async def test_a_fatal_sibling_not_at_the_cursor_hurries_the_drain(autojump_cloc
         await trio.sleep_forever()
 
     with pytest.RaisesGroup(KeyboardInterrupt):
-        async with opened(SupervisorSpec("top", (ChildSpec("fatal", fatal), ChildSpec("deaf", deaf)))) as handle:
+        async with opened(
+            SupervisorSpec("top", (ChildSpec("fatal", fatal), ChildSpec("deaf", deaf)))
+        ) as handle:
             handle.shutdown()
             await trio.sleep(1)
             go.set()

@@ -196,9 +196,7 @@ def test_a_fault_at_every_checkpoint_breaks_no_law(monkeypatch):
     assert result.checkpoints >= 8
     assert result.runs == result.checkpoints * len(Fault)
     unexpected = [
-        (at, fault, error)
-        for at, fault, error in result.failures
-        if not _is_reported(fault, error)
+        (at, fault, error) for at, fault, error in result.failures if not _is_reported(fault, error)
     ]
     assert unexpected == []
 
