@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import attrs
 
 from craig_mq.core.capture_format import MAX_CAPTURE_BYTES
 from craig_mq.core.close import CloseReason
 from craig_mq.core.delivery import Delivery
-from craig_mq.core.identity import ConfirmedUnacked, delivery_identity
+from craig_mq.core.identity import MAX_CONFIRMED_UNACKED, ConfirmedUnacked, delivery_identity
 from craig_mq.core.outcome import Acked, Confirmation, Unconfirmed
 from craig_mq.core.replay import ReplayMemory
 from craig_mq.core.session_end import SessionEnd
 from craig_mq.core.size_limit import learned_limit
 from craig_mq.observe.events import Arm
+
+KEPT_WHOLE_BYTES = 4 * 1024
+"""Up to here a confirmed delivery is kept as it is, and identified only once a redelivery asks."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -35,6 +40,7 @@ class ArmMemory:
     blocked: str | None = None
     last_end: SessionEnd | None = None
     _confirmed: ConfirmedUnacked = attrs.Factory(ConfirmedUnacked)
+    _recent: deque[Delivery] = attrs.Factory(lambda: deque(maxlen=MAX_CONFIRMED_UNACKED))
 
     def went_up(self) -> None:
         """Note that a session consumes."""
@@ -61,12 +67,15 @@ class ArmMemory:
 
     def confirmed(self, delivery: Delivery) -> None:
         """Remember that a copy of this delivery is confirmed; its ack may yet fail (decisions, 8)."""
-        self._confirmed.remember(delivery_identity(delivery))
+        if len(delivery.body) <= KEPT_WHOLE_BYTES:
+            self._recent.append(delivery)
+        else:
+            self._confirmed.remember(delivery_identity(delivery))
 
     def confirmed_before(self, delivery: Delivery) -> bool:
         """Whether this redelivery's copy is confirmed already, so that it only needs its ack. Serves once."""
-        return (
-            delivery.redelivered
-            and len(self._confirmed) > 0
-            and self._confirmed.absorb(delivery_identity(delivery))
-        )
+        if not delivery.redelivered:
+            return False
+        while self._recent:
+            self._confirmed.remember(delivery_identity(self._recent.popleft()))
+        return len(self._confirmed) > 0 and self._confirmed.absorb(delivery_identity(delivery))

@@ -9,6 +9,7 @@ from craig_mq.core.steps import Slept
 from craig_mq.observe.events import HandlersStuck
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.intake import Intake
+from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.perform import Performer
 from craig_mq.runtime.worker import Worker
@@ -26,18 +27,14 @@ class DeadLetterConsumer:
         self._options = live.plan.options
         self._intake: Intake[InFlight] = Intake()
         self._performer = Performer(live)
-        timeout = self._options.handler_timeout.total_seconds()
+        invoker = Invoker(live.plan)
         self._workers = [
-            Worker(self, self._intake, self._performer, timeout) for _ in range(self._options.concurrency)
+            Worker(self, live.ending, self._intake, invoker, self._performer)
+            for _ in range(self._options.concurrency)
         ]
         self._working = len(self._workers)
         self._workers_ended = trio.Event()
         self._tasks: trio.Nursery | None = None
-
-    @property
-    def ending(self) -> bool:
-        """Whether no further handler may be invoked (S43)."""
-        return self._live.ending.noted
 
     async def run(self) -> None:
         """Consume until the session's end is noted, then see the work in hand to its end.
@@ -84,7 +81,7 @@ class DeadLetterConsumer:
         """Wait for a retry, racing shutdown; on shutdown the delivery stays unacked (ADR-059 §retry)."""
         with trio.move_on_after(seconds):
             await self._live.shutdown.wait()
-        if self._live.shutdown.requested or self.ending:
+        if self._live.shutdown.requested or self._live.ending.noted:
             self._performer.interrupt(flight, "shutdown came before the retry")
         else:
             flight.effect = flight.settlement.feed(Slept())

@@ -9,19 +9,18 @@ from craig_mq.core.session_end import SessionEnd, classify_end
 
 
 class Ending:
-    """The end of one session while it comes to be. Everything here is synchronous but ``wait``."""
+    """The end of one session while it comes to be. Everything here is synchronous but ``wait``.
+
+    ``noted`` says whether the session is ending.
+    """
 
     def __init__(self) -> None:
-        self._noted = trio.Event()
+        self.noted = False
+        self._event = trio.Event()
         self._lost: tuple[SessionEnd, str] | None = None
         self._failure: str | None = None
         self._drained = False
         self._start_failure: str | None = None
-
-    @property
-    def noted(self) -> bool:
-        """Whether the session is ending."""
-        return self._noted.is_set()
 
     @property
     def failed(self) -> bool:
@@ -30,31 +29,35 @@ class Ending:
 
     async def wait(self) -> None:
         """Return once the session is ending."""
-        await self._noted.wait()
+        await self._event.wait()
 
     def settlement_failed(self, text: str) -> bool:
         """Note a settlement failure. True for the session's first: one incident, one report (ACK-08)."""
         first = self._failure is None
         if first:
             self._failure = text
-        self._noted.set()
+        self._note()
         return first
 
     def lost(self, reason: CloseReason, *, in_flight: bool) -> None:
         """Note that the consumer, a channel or a connection ended, by what is in flight at that moment."""
         if self._lost is None:
             self._lost = (classify_end(reason, in_flight=in_flight), str(reason))
-        self._noted.set()
+        self._note()
 
     def start_failed(self, text: str) -> None:
         """Note that the session never came to consume."""
         self._start_failure = text
-        self._noted.set()
+        self._note()
 
     def drained(self) -> None:
         """Note that a graceful shutdown left nothing in flight."""
         self._drained = True
-        self._noted.set()
+        self._note()
+
+    def _note(self) -> None:
+        self.noted = True
+        self._event.set()
 
     def verdict(self) -> tuple[SessionEnd, str]:
         """Return the end and the words that go with it: the broker's own where it gave any."""

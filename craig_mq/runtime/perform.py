@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-import trio
-
 from craig_mq.core.capture import BuiltCapture, CaptureOrder, build_capture
 from craig_mq.core.capture_format import CaptureKind
 from craig_mq.core.dead_letter import MalformedDelivery, build_dead_letter_delivery
 from craig_mq.core.delivery import Delivery
-from craig_mq.core.disposition import Disposition, disposition_of, interruption_in
-from craig_mq.core.last_error import describe_error
 from craig_mq.core.machine import Settlement
 from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, SettlementOutcome
 from craig_mq.core.policy import PolicyFacts
@@ -25,8 +21,6 @@ from craig_mq.core.steps import (
     Begin,
     Confirmed,
     Done,
-    HandlerFailed,
-    HandlerOk,
     Interrupted,
     Invoke,
     Leave,
@@ -39,17 +33,14 @@ from craig_mq.observe.events import (
     DeliveryFinished,
     DeliveryOutcome,
     DuplicateAbsorbed,
-    HandlerFinished,
     Parked,
     Quarantined,
     Undecodable,
 )
-from craig_mq.runtime.errors import HandlerTimedOut
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
 
-_HANDLER_OK = HandlerOk()
 _BEGIN = Begin()
 _WRITTEN = Settled(ACK_WRITTEN)
 
@@ -61,7 +52,6 @@ class Performer:
         self._live = live
         self._plan = live.plan
         self._arm = live.arm
-        self._handler = live.plan.handler
         self._reporter = live.plan.reporter
         self._tally = live.plan.tally
         self.open: set[InFlight] = set()
@@ -93,58 +83,6 @@ class Performer:
         self._tally.in_flight = len(self.open)
         return flight
 
-    async def invoke(self, flight: InFlight, attempt: int) -> None:
-        """Call the handler once. Raises only what is no outcome: cancellation and its like (EXG-01)."""
-        subject = flight.subject
-        if isinstance(subject, MalformedDelivery):
-            raise TypeError("a malformed delivery has no handler")
-        if attempt == 1 and flight.delivery.redelivered and subject.token is None:
-            self._tally.tokenless_reruns += 1
-        self._tally.invocations += 1
-        began = trio.current_time()
-        failure: Exception | None = None
-        try:
-            await self._handler(subject.dead_letter(attempt))
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome
-            failure = error
-        except BaseExceptionGroup as group:
-            # What was cancelled beside a failure decides nothing; the cancellation goes on alone.
-            raise interruption_in(group) or group from None
-        if failure is None:
-            flight.effect = flight.settlement.feed(_HANDLER_OK)
-            if self._reporter.listening:
-                self._handler_finished(flight, "ok", began, attempt, None)
-        else:
-            self.handler_failed(flight, disposition_of(failure), failure, began)
-
-    def handler_timed_out(self, flight: InFlight) -> None:
-        """Take note that the worker cancelled the handler: TRANSIENT_PARK."""
-        seconds = self._plan.options.handler_timeout.total_seconds()
-        error = HandlerTimedOut(seconds)
-        self.handler_failed(flight, Disposition.TRANSIENT_PARK, error, trio.current_time() - seconds)
-
-    def handler_failed(
-        self, flight: InFlight, disposition: Disposition, error: Exception, began: float
-    ) -> None:
-        """Feed a failed invocation to the delivery's machine."""
-        attempt = flight.settlement.attempts
-        described = describe_error(error)
-        flight.effect = flight.settlement.feed(
-            HandlerFailed(disposition, described, self._plan.sources.jitter())
-        )
-        if self._reporter.listening:
-            self._handler_finished(flight, disposition.value, began, attempt, described.type)
-
-    def _handler_finished(
-        self, flight: InFlight, disposition: str, began: float, attempt: int, error_type: str | None
-    ) -> None:
-        seconds = trio.current_time() - began
-        self._reporter.emit(
-            HandlerFinished(
-                self._plan.queue, disposition, seconds, attempt, flight.envelope_id or "", error_type
-            )
-        )
-
     async def publish(self, flight: InFlight, order: Publish) -> None:
         """Publish the capture of a delivery; its next effect follows without a task switch.
 
@@ -171,11 +109,13 @@ class Performer:
 
     def _capture(self, flight: InFlight, order: Publish) -> BuiltCapture:
         sources = self._plan.sources
+        capture_id = sources.uuid7()
+        malformed = isinstance(flight.subject, MalformedDelivery)
         return build_capture(
             flight.subject,
             CaptureOrder(
-                capture_id=str(sources.uuid7()),
-                fresh_id=str(sources.uuid7()),
+                capture_id=capture_id,
+                fresh_id=sources.uuid7() if malformed else capture_id,
                 at_s=sources.now(),
                 attempts=order.attempts,
                 reason=order.reason,

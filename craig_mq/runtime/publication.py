@@ -19,7 +19,7 @@ def capture_publication(exchange: str, routing_key: str, body: bytes, sources: S
         Properties(
             content_type="application/json",
             delivery_mode=PERSISTENT,
-            message_id=str(sources.uuid7()),
+            message_id=sources.uuid7(),
             timestamp=int(sources.now()),
             type=CAPTURE_TYPE,
             app_id=APP_ID,

@@ -9,32 +9,16 @@ from __future__ import annotations
 import os
 import random
 import time
-import uuid
 from collections.abc import Callable
 
 import attrs
 
-_UUID7_VERSION = 0x7 << 76
-_UUID7_VARIANT = 0b10 << 62
-_RANDOM_A_MASK = 0xFFF << 64
-_RANDOM_B_MASK = (1 << 62) - 1
+from craig_mq.core.capture_format import uuid7
 
 
-def uuid7_of(unix_ms: int, randomness: bytes) -> uuid.UUID:
-    """Build the UUIDv7 (RFC 9562 §5.7) of a time in milliseconds from ten random bytes."""
-    chance = int.from_bytes(randomness, "big")
-    return uuid.UUID(
-        int=(unix_ms & (1 << 48) - 1) << 80
-        | _UUID7_VERSION
-        | (chance & _RANDOM_A_MASK)
-        | _UUID7_VARIANT
-        | (chance & _RANDOM_B_MASK)
-    )
-
-
-def system_uuid7() -> uuid.UUID:
+def system_uuid7() -> str:
     """Return a fresh UUIDv7 from the system clock and the system's randomness."""
-    return uuid7_of(time.time_ns() // 1_000_000, os.urandom(10))
+    return uuid7(time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10), "big") >> 6)
 
 
 @attrs.define(frozen=True, slots=True)
@@ -42,7 +26,7 @@ class Sources:
     """Wall clock (seconds since the Unix epoch), fresh UUIDv7s, and jitter uniform in [0, 1)."""
 
     now: Callable[[], float] = time.time
-    uuid7: Callable[[], uuid.UUID] = system_uuid7
+    uuid7: Callable[[], str] = system_uuid7
     jitter: Callable[[], float] = random.random
 
 

@@ -14,19 +14,16 @@ from typing import Protocol
 import trio
 
 from craig_mq.core.steps import AckDelivery, Invoke, Publish, Sleep
+from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.intake import Intake
+from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.perform import Performer
 from craig_mq.transport.errors import TransportError
 
 
 class Foreman(Protocol):
     """What a worker asks of the session it works for."""
-
-    @property
-    def ending(self) -> bool:
-        """Whether no further handler may be invoked."""
-        ...
 
     def retry_later(self, flight: InFlight, seconds: float) -> None:
         """Let a delivery sleep in a task of its own; it comes back through the intake."""
@@ -38,23 +35,32 @@ class Foreman(Protocol):
 
 
 class Worker:
-    """One of ``concurrency`` workers; ``handler_timeout`` in seconds."""
+    """One of ``concurrency`` workers; ``ending`` closes the way to handlers."""
 
     def __init__(
-        self, foreman: Foreman, intake: Intake[InFlight], performer: Performer, handler_timeout: float
+        self,
+        foreman: Foreman,
+        ending: Ending,
+        intake: Intake[InFlight],
+        invoker: Invoker,
+        performer: Performer,
     ) -> None:
         self._foreman = foreman
+        self._ending = ending
         self._intake = intake
+        self._invoker = invoker
         self._performer = performer
-        self._handler_timeout = handler_timeout
+        self._handler_timeout = invoker.handler_timeout_s
         self._scope = trio.CancelScope()
         self._flight: InFlight | None = None
         self._interrupted = False
+        self._publishing = False
 
     def interrupt(self, reason: str) -> None:
         """Cancel a handler under way, or a wait for a delivery; a publish under way goes on."""
         self._interrupted = True
-        self._scope.cancel(reason=reason)
+        if not self._publishing:
+            self._scope.cancel(reason=reason)
 
     async def run(self, ended: Callable[[], None]) -> None:
         """Work until the intake stops or the session ends; ``ended`` is called on the way out.
@@ -62,7 +68,7 @@ class Worker:
         Cancelled: the delivery in hand stays unacked.
         """
         try:
-            while not self._foreman.ending and (self._flight or await self._intake.opened()):
+            while not self._ending.noted and (self._flight or await self._intake.opened()):
                 with trio.CancelScope() as self._scope:
                     await self._handle_many()
                 await self._settle_outside_scope()
@@ -72,48 +78,64 @@ class Worker:
             ended()
 
     async def _handle_many(self) -> None:
-        """Go on while deliveries need nothing but their handler and their ack."""
-        scope, foreman, performer = self._scope, self._foreman, self._performer
-        while not scope.cancel_called and not foreman.ending:
-            flight = self._flight
+        """Go on from delivery to delivery until the scope is cancelled or the session ends."""
+        scope, ending, performer = self._scope, self._ending, self._performer
+        while not scope.cancel_called and not ending.noted:
+            flight = self._flight or await self._next(scope)
             if flight is None:
-                self._flight = await self._next(scope)
-                if self._flight is None:
-                    return
-            elif isinstance(flight.effect, Invoke):
-                scope.deadline = trio.current_time() + self._handler_timeout
-                await performer.invoke(flight, flight.effect.attempt)
-            elif isinstance(flight.effect, AckDelivery):
-                performer.act(flight)
-                self._flight = None
-            else:
                 return
+            self._flight = flight
+            if isinstance(flight.effect, Invoke):
+                began = trio.current_time()
+                scope.deadline = began + self._handler_timeout
+                await self._invoker.invoke(flight, flight.effect.attempt, began)
+            if isinstance(flight.effect, Publish):
+                if scope.cancel_called:
+                    return
+                scope.deadline = math.inf
+                await self._publish(flight, flight.effect)
+            if not isinstance(flight.effect, AckDelivery):
+                return
+            performer.act(flight)
+            self._flight = None
 
     async def _next(self, scope: trio.CancelScope) -> InFlight | None:
+        """Take the next delivery; None where ``opened`` must be asked again, or in a new scope."""
         intake = self._intake
         due = intake.due_nowait()
         if due is not None:
             return due
         delivery = intake.take_nowait()
-        if delivery is None:
-            scope.deadline = math.inf
-            delivery = await intake.take(scope)
-        return None if delivery is None else self._performer.begin(delivery)
+        if delivery is not None:
+            return self._performer.begin(delivery)
+        scope.deadline = math.inf
+        delivery = await intake.take(scope)
+        if delivery is not None:
+            self._flight = self._performer.begin(delivery)
+        # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
+        return None if scope.cancel_called else self._flight
+
+    async def _publish(self, flight: InFlight, order: Publish) -> None:
+        self._publishing = True
+        try:
+            await self._performer.publish(flight, order)
+        finally:
+            self._publishing = False
 
     async def _settle_outside_scope(self) -> None:
-        """Do with the delivery in hand what the worker's scope must not cut."""
+        """Do with the delivery in hand what is left to do, or keep it for the next scope."""
         flight = self._flight
         if flight is None:
             return
         if isinstance(flight.effect, Invoke):
-            if self._interrupted or self._foreman.ending:
+            if self._interrupted or self._ending.noted:
                 self._performer.interrupt(flight, "the session is ending")
             elif self._scope.cancelled_caught:
-                self._performer.handler_timed_out(flight)
+                self._invoker.timed_out(flight)
             else:
-                return  # It was taken just when the scope was cancelled: handled in the next one.
+                return
         if isinstance(flight.effect, Publish):
-            await self._performer.publish(flight, flight.effect)
+            await self._publish(flight, flight.effect)
         self._flight = None
         if isinstance(flight.effect, Sleep):
             self._foreman.retry_later(flight, flight.effect.seconds)

@@ -1,0 +1,270 @@
+"""The whole path on a real RabbitMQ, over each transport: what must hold there, too."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import trio
+
+from craig_mq import Disposition, DlqError, DlqRetryConfig, SubscriptionOptions, subscribe_dlq
+from craig_mq.core.capture_format import QuarantineReason
+from craig_mq.core.delivery import Delivery, Properties, Publication
+from craig_mq.core.envelope import decode_envelope
+from craig_mq.core.topology import QueueSpec
+from craig_mq.core.unwrap import Capture, read_capture
+from craig_mq.observe.events import SessionDown, SettlementFailure, TopologyRepaired
+from craig_mq.transport.broker import ConnectionOptions
+from craig_mq.transport.opening import open_broker
+
+pytestmark = pytest.mark.broker
+
+RETRY, PARK, PERMANENT = Disposition.TRANSIENT_RETRY, Disposition.TRANSIENT_PARK, Disposition.PERMANENT
+QUEUE, PARKING, QUARANTINE = "security.dlq", "security.dlq.parking", "security.dlq.quarantine"
+SHORT = DlqRetryConfig(parking_ttl=2)
+
+
+class Station:
+    """A subscription on one vhost, and an onlooker's connection beside it."""
+
+    def __init__(self, broker, onlooker):
+        self.broker = broker
+        self.onlooker = onlooker
+        self.events = []
+        self.letters = []
+        self.script: Callable = lambda _: None
+
+    async def handle(self, letter):
+        """Do what the script says."""
+        self.letters.append((trio.current_time(), letter))
+        outcome = self.script(letter)
+        if isinstance(outcome, Disposition):
+            raise DlqError(outcome, source=ValueError("the reason"))
+
+    @property
+    def calls(self):
+        """Count the invocations by envelope id."""
+        return Counter(letter.envelope.id for _, letter in self.letters)
+
+    def heard(self, kind):
+        """Return the events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def publish(self, key="dlq.svc.a", exchange="craig.dlx", body=None):
+        """Dead-letter one message; return its envelope id."""
+        envelope_id = str(uuid.uuid4())
+        document = {
+            "id": envelope_id,
+            "source_service": "billing",
+            "event_type": "invoice.failed",
+            "occurred_at": "2026-11-30T10:00:00Z",
+            "payload": {"n": 1.10},
+            "_dlx": {
+                "token": "occ1:inbox:" + uuid.UUID(envelope_id).hex,
+                "queue": "invoices",
+                "reason": "handler",
+                "failed_at": "2026-11-30T10:00:00Z",
+                "error": "boom",
+            },
+        }
+        properties = Properties(message_id=str(uuid.uuid4()), delivery_mode=2)
+        channel = await self.onlooker.open_channel(confirms=True)
+        await channel.publish(
+            Publication(exchange, key, json.dumps(document).encode() if body is None else body, properties)
+        )
+        await channel.aclose()
+        return envelope_id
+
+    async def look(self, queue):
+        """Return ready messages and consumers."""
+        channel = await self.onlooker.open_channel()
+        state = await channel.declare_queue(QueueSpec(queue), passive=True)
+        await channel.aclose()
+        return state.ready, state.consumers
+
+    async def captures(self, queue):
+        """Take and give back every capture of a queue."""
+        channel = await self.onlooker.open_channel()
+        found: list[Delivery] = []
+        while (delivery := await channel.get(queue)) is not None:
+            found.append(delivery)
+        await channel.aclose()
+        captures = [read_capture(decode_envelope(delivery.body)) for delivery in found]
+        assert all(isinstance(capture, Capture) for capture in captures)
+        return captures
+
+    async def until(self, condition, *, seconds=30.0):
+        """Wait for a condition, synchronous or not."""
+        with trio.fail_after(seconds):
+            while True:
+                holds = condition()
+                if not isinstance(holds, bool):
+                    holds = await holds
+                if holds:
+                    return
+                await trio.sleep(0.05)
+
+    async def start(self, nursery, **arguments):
+        """Subscribe."""
+        return await nursery.start(
+            partial(
+                subscribe_dlq,
+                self.broker,
+                queue=QUEUE,
+                handler=self.handle,
+                observer=self.events.append,
+                **{"config": SHORT, **arguments},
+            )
+        )
+
+
+@pytest.fixture(params=["native", "aio-pika"])
+async def station(request, vhost_url):
+    async with (
+        open_broker(vhost_url, transport=request.param) as broker,
+        open_broker(vhost_url) as beside,
+        beside.connect(ConnectionOptions("onlooker")) as onlooker,
+    ):
+        yield Station(broker, onlooker)
+        await onlooker.aclose()
+
+
+async def test_every_row_of_the_policy(station):
+    """Every row of the disposition policy holds on a real broker, with exact counts and delays."""
+    async with trio.open_nursery() as nursery:
+        subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=60))
+        ok = await station.publish("dlq.ok")
+        retry = await station.publish("dlq.retry")
+        park = await station.publish("dlq.park")
+        permanent = await station.publish("dlq.permanent")
+        stray = await station.publish(QUEUE, exchange="")
+        await station.publish("dlq.bad", body=b"\xff")
+        rows = {"dlq.ok": None, "dlq.retry": RETRY, "dlq.park": PARK, "dlq.permanent": PERMANENT, QUEUE: PARK}
+        station.script = lambda letter: rows[letter.routing_key]
+        await station.until(lambda: subscription.statistics().acked == 1)
+        await station.until(lambda: subscription.statistics().parked == 2)
+        await station.until(lambda: subscription.statistics().quarantined == 3)
+        subscription.shutdown()
+    assert station.calls == {ok: 1, retry: 3, park: 1, permanent: 1, stray: 1}
+    times = [at for at, letter in station.letters if letter.envelope.id == retry]
+    assert times[1] - times[0] >= 0.1
+    assert times[2] - times[1] >= 0.2
+    reasons = {capture.reason for capture in await station.captures(QUARANTINE)}
+    assert reasons == {
+        QuarantineReason.PERMANENT,
+        QuarantineReason.MALFORMED,
+        QuarantineReason.NONCANONICAL_ROUTE,
+    }
+    assert await station.look(QUEUE) == (0, 0)
+    assert len(await station.captures(PARKING)) == 2
+
+
+async def test_parked_due_returned_handled(station):
+    """Parked, due, returned under the original key, handled: token and bytes are those before the hop."""
+    station.script = lambda letter: PARK if letter.park_count == 0 else None
+    async with trio.open_nursery() as nursery:
+        subscription = await station.start(nursery)
+        await station.publish("dlq.billing.x")
+        await station.until(lambda: subscription.statistics().acked == 1)
+        subscription.shutdown()
+    (first_at, before), (second_at, after) = station.letters
+    assert 2.0 <= second_at - first_at < 4.0
+    assert (after.body, after.token, after.routing_key) == (before.body, before.token, "dlq.billing.x")
+    assert [await station.look(name) for name in (QUEUE, PARKING, QUARANTINE)] == [(0, 0)] * 3
+
+
+async def test_a_nack_is_no_evidence(station, rabbit, vhost_url):
+    """NACK-01: a full parking queue nacks; nothing is acked, the session fails and backs off, and heals."""
+    vhost = vhost_url.rsplit("/", 1)[1]
+    station.script = lambda _: PARK
+    async with trio.open_nursery() as nursery:
+        subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=3600))
+        policy = '{"max-length":0,"overflow":"reject-publish"}'
+        await trio.to_thread.run_sync(rabbit.ctl, "set_policy", "-p", vhost, "full", "parking$", policy)
+        await trio.sleep(1)
+        envelope_id = await station.publish()
+        await station.until(lambda: len(station.heard(SettlementFailure)) == 2)
+        failure = station.heard(SettlementFailure)[0]
+        assert (failure.stage, failure.target, failure.envelope_id) == ("nacked", PARKING, envelope_id)
+        assert subscription.statistics().parked == 0
+        await trio.to_thread.run_sync(rabbit.ctl, "clear_policy", "-p", vhost, "full")
+        await station.until(lambda: subscription.statistics().parked == 1, seconds=60)
+        subscription.shutdown()
+    assert {event.end for event in station.heard(SessionDown)} == {"SETTLEMENT_FAILED", "SHUTDOWN"}
+    assert await station.look(PARKING) == (1, 0)
+
+
+async def test_a_return_is_no_evidence(station):
+    """RET-02: with the parking queue gone a park is returned: not acked; the queue is declared again."""
+    station.script = lambda letter: PARK if letter.park_count == 0 else None
+    async with trio.open_nursery() as nursery:
+        options = SubscriptionOptions(backoff_base=3)
+        subscription = await station.start(nursery, options=options, config=DlqRetryConfig(parking_ttl=60))
+        channel = await station.onlooker.open_channel()
+        await channel.delete_queue(PARKING)
+        await station.publish()
+        await station.until(lambda: len(station.heard(SettlementFailure)) == 1)
+        assert station.heard(SettlementFailure)[0].stage == "returned"
+        await station.until(lambda: subscription.statistics().parked == 1)
+        assert f"queue {PARKING}" in [event.what for event in station.heard(TopologyRepaired)]
+        subscription.shutdown()
+    assert await station.look(QUEUE) == (0, 0)
+
+
+async def test_a_deleted_queue_comes_back(station):
+    """CCAN-01: the queue deleted under its consumer is declared and bound again, and consumed."""
+    async with trio.open_nursery() as nursery:
+        subscription = await station.start(nursery)
+        channel = await station.onlooker.open_channel()
+        await channel.delete_queue(QUEUE)
+        await station.until(lambda: "CONSUMER_CANCELLED" in [e.end for e in station.heard(SessionDown)])
+        await station.until(lambda: subscription.snapshot().main.consuming)
+        await station.publish()
+        await station.until(lambda: subscription.statistics().acked == 1)
+        subscription.shutdown()
+
+
+async def test_an_alarm_blocks_and_releases(station, rabbit):
+    """CONF-03: during a memory alarm a park waits, shows as blocked, and goes through once afterwards."""
+    station.script = lambda _: PARK
+    async with trio.open_nursery() as nursery:
+        gate = trio.Event()
+        plain = station.handle
+
+        async def wait_then_park(letter):
+            await gate.wait()
+            await plain(letter)
+
+        station.handle = wait_then_park
+        subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=3600))
+        await station.publish()
+        with rabbit.memory_alarm():
+            gate.set()
+            await station.until(lambda: subscription.snapshot().main.blocked is not None)
+            await trio.sleep(1)
+            assert subscription.statistics().parked == 0
+        await station.until(lambda: subscription.statistics().parked == 1)
+        assert subscription.snapshot().main.blocked is None
+        subscription.shutdown()
+    assert station.heard(SettlementFailure) == []
+    assert await station.look(PARKING) == (1, 0)
+
+
+async def test_a_broker_killed_while_the_head_is_held(station, rabbit):
+    """Killed (-9) while the replayer holds the head: redelivered, due time recomputed, handled."""
+    station.script = lambda letter: PARK if letter.park_count == 0 else None
+    async with trio.open_nursery() as nursery:
+        subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=15))
+        await station.publish()
+        await station.until(lambda: subscription.statistics().parked == 1)
+        await trio.sleep(1)
+        await trio.to_thread.run_sync(rabbit.kill)
+        await trio.to_thread.run_sync(rabbit.start)
+        await station.until(lambda: len(station.letters) >= 2, seconds=120)
+        subscription.shutdown()
+    assert station.letters[-1][0] - station.letters[0][0] >= 14.9
+    assert {letter.token for _, letter in station.letters} == {station.letters[0][1].token}
