@@ -16,14 +16,14 @@ import outcome
 import trio
 
 from craig_mq.audit import archive, reading
-from craig_mq.audit.alerts import WINDOW, Kind, evaluate, kinds_in_window
+from craig_mq.audit.alert_watch import AlertWatch
 from craig_mq.audit.archive import Progress
 from craig_mq.audit.commit import GroupCommit
 from craig_mq.audit.database import Backend, Database, Pool, Verdict
 from craig_mq.audit.errors import CommitUnresolved
 from craig_mq.audit.events import (
     OUTCOME_NAMES,
-    AlertCheckFailed,
+    AuditEvent,
     AuditObserver,
     CommitResolved,
     GroupCommitted,
@@ -43,6 +43,7 @@ from craig_mq.core.disposition import Disposition, DlqError
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 5.0
+READERS = 2  # connections for looking, archiving and probing, beside those that commit
 ANY_ROW = reading.RowFilter()
 
 
@@ -81,12 +82,20 @@ class Ledger:
     def __init__(self, backend: Backend, options: LedgerOptions) -> None:
         self._backend = backend
         self._options = options
-        self._pool = Pool(backend.connect, idle_limit=backend.writers + 1)
+        self._pool = Pool(backend.connect, idle_limit=backend.writers + READERS)
         self._committer = GroupCommitter(self._commit, options.limits)
         self._gate = OutageGate(options.on_event)
-        self._threads = trio.CapacityLimiter(backend.writers + 2)
-        self._unchecked: set[Kind] = set()
-        self._fired: dict[Kind, datetime] = {}
+        # Apart, so that no number of readers ever holds up a commit.
+        self._commit_threads = trio.CapacityLimiter(backend.writers)
+        self._read_threads = trio.CapacityLimiter(READERS)
+        self._watch = None
+        if options.alert_threshold is not None:
+            self._watch = AlertWatch(
+                options.alert_threshold,
+                clock=options.clock,
+                announce=self._announce,
+                run=self._run_for_commit,
+            )
 
     @property
     def down(self) -> bool:
@@ -143,7 +152,10 @@ class Ledger:
 
     async def run(self, work: Callable[[Database], T]) -> T:
         """Run ``work`` with a connection in a worker thread; a cancelled caller still waits for its end."""
-        return await trio.to_thread.run_sync(self._leased, work, limiter=self._threads)
+        return await trio.to_thread.run_sync(self._leased, work, limiter=self._read_threads)
+
+    async def _run_for_commit(self, work: Callable[[Database], T]) -> T:
+        return await trio.to_thread.run_sync(self._leased, work, limiter=self._commit_threads)
 
     def _leased(self, work: Callable[[Database], T]) -> T:
         with self._pool.lease() as database:
@@ -184,11 +196,8 @@ class Ledger:
         if attempt.found is not None:
             self._options.on_event(CommitResolved(len(entries), attempt.found))
         self._report(verdicts, perf_counter() - began)
-        # What is committed must reach those who wait for it; statement timeouts bound the check.
-        kinds = self._kinds_to_check(entries, verdicts)
-        if self._options.alert_threshold is not None and kinds:
-            with trio.CancelScope(shield=True):
-                await self._fire_alerts(kinds, self._options.alert_threshold)
+        if self._watch is not None:
+            await self._watch.committed(entries, verdicts)
         return verdicts
 
     async def _bounded(self, attempt: GroupCommit) -> list[Verdict]:
@@ -200,7 +209,7 @@ class Ledger:
             nursery.cancel_scope.shield = True
             if self._backend.commit_timeout_s is not None:
                 nursery.start_soon(_abort_late, attempt, self._backend.commit_timeout_s)
-            result = await trio.to_thread.run_sync(outcome.capture, attempt.run, limiter=self._threads)
+            result = await trio.to_thread.run_sync(outcome.capture, attempt.run, limiter=self._commit_threads)
             nursery.cancel_scope.cancel(reason="the commit has ended")
         return result.unwrap()
 
@@ -219,37 +228,10 @@ class Ledger:
         for name, rows in settled.items():
             self._options.on_event(RowsSettled(name, rows))
 
-    def _kinds_to_check(self, entries: Sequence[Entry], verdicts: Sequence[Verdict]) -> set[Kind]:
-        """The kinds of what is in the ledger now, without those whose alert of this hour has fired here.
-
-        Phantoms count as well: a crash may have come between their commit and their check.
-        """
-        now = self._options.clock()
-        present = (
-            entry.row for entry, one in zip(entries, verdicts, strict=True) if not isinstance(one, Exception)
-        )
-        recent = {kind for kind, fired_at in self._fired.items() if fired_at > now - WINDOW}
-        return (self._unchecked | kinds_in_window(present, now)) - recent
-
-    async def _fire_alerts(self, kinds: set[Kind], threshold: int) -> None:
-        """Fire what these kinds bring about; after a failed check the next group checks them again."""
-        self._unchecked = kinds
-        try:
-            alerts = await self.run(
-                partial(evaluate, kinds=kinds, threshold=threshold, now=self._options.clock())
-            )
-        except Exception as error:  # noqa: BLE001 - the rows are committed: an alert must not undo their acks
-            self._options.on_event(AlertCheckFailed(str(error).strip()))
-        else:
-            self._unchecked = set()
-            self._announce(alerts)
-        await trio.lowlevel.checkpoint()
-
-    def _announce(self, alerts: Sequence[ThresholdCrossed]) -> None:
-        for alert in alerts:
-            self._fired[alert.source_service, alert.event_type] = alert.fired_at
-            self._options.on_event(alert)
-            self._options.on_alert(alert)
+    def _announce(self, event: AuditEvent) -> None:
+        self._options.on_event(event)
+        if isinstance(event, ThresholdCrossed):
+            self._options.on_alert(event)
 
 
 async def _abort_late(attempt: GroupCommit, limit: float) -> None:
