@@ -284,3 +284,41 @@ async def test_flapping_leaves_no_descriptor_behind(rabbit, vhost_url):
             while proxy.connections or trio.lowlevel.current_statistics().tasks_living > tasks:
                 await trio.sleep(0.05)
         assert _open_descriptors() <= before
+
+
+async def test_a_message_held_behind_a_frozen_path_comes_back_by_heartbeat(rabbit, vhost_url):
+    """HALF-04: what a dead path held unacked is delivered again, once the broker gave that path up."""
+    options = ConnectionOptions("dead path", connect_timeout=60, rpc_timeout=60, heartbeat=2)
+    async with open_tcp_proxy("127.0.0.1", rabbit.port) as proxy:
+        async with NativeBroker(parse_amqp_url(proxy.url(vhost_url))).connect(options) as frozen:
+            channel = await frozen.open_channel(confirms=True)
+            await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
+            await channel.publish(_publication("held"))
+            held = await (await channel.consume("q", prefetch=1)).receive()
+            assert not held.redelivered
+            proxy.freeze()
+            await frozen.wait_closed()
+        async with NativeBroker(parse_amqp_url(vhost_url)).connect(OPTIONS) as direct:
+            consumer = await (await direct.open_channel()).consume("q", prefetch=1)
+            with trio.fail_after(60):
+                again = await consumer.receive()
+            assert (again.body, again.redelivered) == (held.body, True)
+            await direct.aclose()
+
+
+async def test_a_message_over_the_brokers_limit_fails_its_channel_and_nothing_else(rabbit, vhost_url):
+    """CHC-07: over max_message_size the channel ends with a 406, its publish unknown, and no more."""
+    async with NativeBroker(parse_amqp_url(vhost_url)).connect(OPTIONS) as connection:
+        limit = "application:set_env(rabbit, max_message_size, {})"
+        await trio.to_thread.run_sync(rabbit.eval, limit.format(1_000_000))
+        try:
+            channel = await connection.open_channel(confirms=True)
+            await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
+            outcome = await channel.publish(_publication("big", body=bytes(1_000_001)))
+        finally:
+            await trio.to_thread.run_sync(rabbit.eval, limit.format(134_217_728))
+        assert isinstance(outcome, Unconfirmed)
+        assert isinstance(channel.closed, ChannelClose)
+        assert (channel.closed.code, channel.closed.class_id, channel.closed.method_id) == (406, 60, 40)
+        assert connection.closed is None
+        await connection.aclose()
