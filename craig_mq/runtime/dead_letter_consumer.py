@@ -1,5 +1,6 @@
 """The main arm's work: consume the dead-letter queue, with workers, retries and an orderly end (ADR-059)."""
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 import trio

@@ -5,6 +5,7 @@ publishes. What others created with other arguments is accepted only where nothi
 (decisions, 13; field failure CHC-05).
 """
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,7 @@ It has a connection and a channel of its own, since a passive declare of a missi
 channel it was asked on (field failure CHC-09). Nothing that happens to it reaches the arms.
 """
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable

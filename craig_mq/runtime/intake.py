@@ -4,6 +4,7 @@ A worker waits for a delivery inside its own long-lived cancel scope, so the hot
 scope is also how the intake wakes a waiting worker when it pauses, stops, or has a retry for it.
 """
 
+# flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
 from collections import deque

@@ -5,6 +5,7 @@ An alarm stops RabbitMQ from reading a connection that published, so acks never 
 it is unresolved: what is abandoned with a FIN during an alarm is executed afterwards (decisions, 7).
 """
 
+# flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
 import math

@@ -5,6 +5,7 @@ not due soon is given back and nothing is held meanwhile, so no broker's consume
 (decisions, 12).
 """
 
+# flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
 import math

@@ -4,6 +4,7 @@ The session *returns* its end; it neither retries nor waits: the supervisor does
 is gone from the broker, or reset (S4).
 """
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """``subscribe_dlq``: the whole of ADR-059's path for one dead-letter queue, as one task."""
 
+# flake8: noqa: ASYNC114,ASYNC128,ASYNC910 - task_status travels to the task behind the handle
 from __future__ import annotations
 
 import math

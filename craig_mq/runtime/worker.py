@@ -5,6 +5,7 @@ deliveries. Its deadline is moved for each invocation, and it is renewed only af
 be it by the handler's timeout, by the session's end, or because a retry is due for an idle worker.
 """
 
+# flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
 import math

@@ -135,6 +135,8 @@ async def station(request, vhost_url):
 
 async def test_every_row_of_the_policy(station):
     """Every row of the disposition policy holds on a real broker, with exact counts and delays."""
+    rows = {"dlq.ok": None, "dlq.retry": RETRY, "dlq.park": PARK, "dlq.permanent": PERMANENT, QUEUE: PARK}
+    station.script = lambda letter: rows[letter.routing_key]
     async with trio.open_nursery() as nursery:
         subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=60))
         ok = await station.publish("dlq.ok")
@@ -143,8 +145,6 @@ async def test_every_row_of_the_policy(station):
         permanent = await station.publish("dlq.permanent")
         stray = await station.publish(QUEUE, exchange="")
         await station.publish("dlq.bad", body=b"\xff")
-        rows = {"dlq.ok": None, "dlq.retry": RETRY, "dlq.park": PARK, "dlq.permanent": PERMANENT, QUEUE: PARK}
-        station.script = lambda letter: rows[letter.routing_key]
         await station.until(lambda: subscription.statistics().acked == 1)
         await station.until(lambda: subscription.statistics().parked == 2)
         await station.until(lambda: subscription.statistics().quarantined == 3)
