@@ -101,7 +101,7 @@ def print_rows(rows: Sequence[StoredRow], *, body: bool) -> None:
             row.token or flag,
         ]
         if body:
-            cells.append(_printable(row.body))
+            cells.append(printable(row.body))
         table.add_row(*map(Text, cells))
     Console().print(table)
 
@@ -114,7 +114,7 @@ def print_row(row: StoredRow, *, body: bool) -> None:
     for name, value in row_document(row, body=False).items():
         table.add_row(name, Text("-" if value is None else str(value)))
     if body:
-        table.add_row("body", Text(_printable(row.body)))
+        table.add_row("body", Text(printable(row.body)))
     Console().print(table)
 
 
@@ -146,6 +146,7 @@ def print_report(report: VerifyReport) -> None:
     console.print(f"{verdict}: {report.rows} rows checked, {report.purged} purged ones accounted for")
 
 
-def _printable(body: bytes | None) -> str:
+def printable(body: bytes | None) -> str:
+    """A body as text that no terminal takes for commands."""
     text = (body or b"").decode(errors="backslashreplace")
     return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)

@@ -8,6 +8,7 @@ from collections.abc import Generator
 import click
 
 from craig_mq.audit.errors import AuditError, StoreUrlError
+from craig_mq.operator.errors import BadCondition, BadPlan, OperatorError
 from craig_mq.runtime.errors import SubscribeDlqError, SubscribeErrorKind
 from craig_mq.service.health import AddressInUse
 from craig_mq.service.settings import SettingsError
@@ -33,6 +34,9 @@ def plain_errors() -> Generator[None]:
         yield
     except (BrokerUrlError, SettingsError, AddressInUse) as error:
         raise Refusal(str(error), USAGE) from error
+    except OperatorError as error:
+        usage = isinstance(error, BadCondition | BadPlan)
+        raise Refusal(str(error), USAGE if usage else FAILURE) from error
     except SubscribeDlqError as error:
         usage = error.kind is SubscribeErrorKind.CONFIG
         hint = "" if usage else _hint(error.source)

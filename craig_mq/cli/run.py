@@ -12,6 +12,7 @@ import click
 import trio
 
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.cli.target import broker_options, read_broker_url
 from craig_mq.observe.log import LOGGER, JsonFormatter, KeyValueFormatter
 from craig_mq.service.recorder import Recorder, run_recorder
 from craig_mq.service.settings import Settings, load_settings
@@ -22,14 +23,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 @click.command()
-@click.option(
-    "--amqp",
-    "url",
-    envvar="CRAIG_MQ_AMQP_URL",
-    show_envvar=True,
-    help="Broker URL. Prefer the variable or --amqp-file: arguments show in the process list.",
-)
-@click.option("--amqp-file", type=click.Path(path_type=Path), help="A file that holds the broker URL.")
+@broker_options
 @click.option("--queue", help="The dead-letter queue to record.")
 @click.option(
     "--binding-key", "binding_keys", multiple=True, help="Key to bind; repeatable.  [default: dlq.#]"
@@ -79,7 +73,7 @@ def run(
             metrics=metrics,
             alert_threshold=alert_threshold,
         )
-        broker_url = _broker_url(url, amqp_file)
+        broker_url = read_broker_url(url, amqp_file)
         _log_to_stderr(log_format, log_level)
         trio.run(partial(_serve, broker_url, recorder))
 
@@ -113,17 +107,6 @@ def _recorder(
     )
     keys = binding_keys or service.binding_keys
     return recorder if keys is None else attrs.evolve(recorder, binding_keys=tuple(keys))
-
-
-def _broker_url(url: str | None, file: Path | None) -> str:
-    if file is not None:
-        try:
-            return file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise Refusal(f"cannot read --amqp-file {file}: {error.strerror}", USAGE) from error
-    if url is None:
-        raise Refusal("which broker? Set CRAIG_MQ_AMQP_URL, or say --amqp-file FILE or --amqp URL", USAGE)
-    return url
 
 
 def _address(text: str | None) -> tuple[str, int] | None:

@@ -1,1 +1,1 @@
-"""What operators do with quarantine and parking."""
+"""What an operator does: look, plan, redrive, drain, release, check. Nothing here runs by itself."""

@@ -1,0 +1,111 @@
+"""How quarantine looks on a terminal and as JSON; texts of messages are data, never markup."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from craig_mq.cli.audit_view import printable
+from craig_mq.core.timing import instant_seconds
+from craig_mq.operator.row import Row
+from craig_mq.operator.scan import Group, Scan
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+
+
+def scan_document(scan: Scan) -> dict[str, Any]:
+    """A scan as JSON."""
+    return {
+        "queue": scan.queue,
+        "depth": scan.depth,
+        "seen": scan.seen,
+        "complete": scan.complete,
+        "selected": len(scan.rows),
+        "rows": [attrs.asdict(row) for row in scan.rows],
+    }
+
+
+def body_document(body: bytes) -> dict[str, str]:
+    """A body as JSON: text, or base64 where it is not UTF-8."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_b64": base64.b64encode(body).decode()}
+
+
+def print_scan(scan: Scan, now_s: float) -> None:
+    """Rows as a table, then how much was seen."""
+    columns = ("age", "reason", "event type", "service", "parks", "token", "redrivable", "last error", "key")
+    table = _table(columns)
+    for row in scan.rows:
+        cells = (
+            _age(row.at_s, now_s),
+            row.reason,
+            row.event_type,
+            row.service,
+            f"{row.park_count}/{row.total_parks}",
+            "yes" if row.token else "no",
+            "yes" if row.fault is None else "no",
+            row.error_line or row.fault,
+            row.key,
+        )
+        _add(table, cells)
+    Console().print(table)
+    print_reach(scan)
+
+
+def print_reach(scan: Scan) -> None:
+    """How much of the queue was looked at, and what looking did."""
+    words = f"{len(scan.rows)} selected of {scan.seen} seen; {scan.depth} were ready in {scan.queue}"
+    if not scan.complete:
+        words += "; NOT ALL was seen: raise --max-scan"
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(words))
+
+
+def print_groups(groups: Sequence[Group], now_s: float) -> None:
+    """Groups as an exception list."""
+    table = _table(("messages", "bytes", "reason", "oldest", "error", "example"))
+    for group in groups:
+        oldest = _age(None if group.oldest_at is None else instant_seconds(group.oldest_at), now_s)
+        cells = (str(group.rows), str(group.bytes), group.reason, oldest, group.error, group.example)
+        _add(table, cells)
+    Console().print(table)
+
+
+def print_row(row: Row, body: bytes | None) -> None:
+    """One row, a field a line; the body below it where given."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in attrs.asdict(row).items():
+        table.add_row(name, Text("-" if value is None else printable(str(value).encode("utf-8", "replace"))))
+    if body is not None:
+        table.add_row("body", Text(printable(body)))
+    Console().print(table)
+
+
+def _table(columns: Iterable[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _add(table: Table, cells: Iterable[str | None]) -> None:
+    table.add_row(*(Text(printable((cell or "-").encode("utf-8", "replace"))) for cell in cells))
+
+
+def _age(at_s: float | None, now_s: float) -> str:
+    if at_s is None:
+        return "-"
+    age = max(0.0, now_s - at_s)
+    for unit, seconds in (("d", _DAY_S), ("h", _HOUR_S), ("m", _MINUTE_S)):
+        if age >= seconds:
+            return f"{int(age // seconds)}{unit}"
+    return f"{int(age)}s"

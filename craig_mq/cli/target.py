@@ -1,0 +1,99 @@
+"""What the operator's commands share: which broker, which queue, and one connection's worth of work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import click
+import trio
+
+from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX
+from craig_mq.transport.broker import Broker
+from craig_mq.transport.opening import open_broker
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@attrs.define(frozen=True, slots=True)
+class Target:
+    """A dead-letter queue at a broker. ``url`` holds a password: it is never shown."""
+
+    url: str = attrs.field(repr=False)
+    queue: str
+    accept_delivery_count: bool = False
+
+    @property
+    def quarantine(self) -> str:
+        """Its quarantine queue."""
+        return self.queue + QUARANTINE_SUFFIX
+
+    @property
+    def parking(self) -> str:
+        """Its parking queue."""
+        return self.queue + PARKING_SUFFIX
+
+    def run(self, work: Callable[[Broker], Awaitable[T]]) -> T:
+        """Run ``work`` with the broker; known failures become one line."""
+        with plain_errors():
+            return trio.run(_with_broker, self.url, work)
+
+
+async def _with_broker(url: str, work: Callable[[Broker], Awaitable[T]]) -> T:
+    async with open_broker(url) as broker:
+        del url  # no frame below needs it
+        return await work(broker)
+
+
+def broker_options(command: F) -> F:
+    """Add the options that say which broker."""
+    for option in (
+        click.option(
+            "--amqp-file", type=click.Path(path_type=Path), help="A file that holds the broker URL."
+        ),
+        click.option(
+            "--amqp",
+            "url",
+            envvar="CRAIG_MQ_AMQP_URL",
+            show_envvar=True,
+            help="Broker URL. Prefer the variable or --amqp-file: arguments show in the process list.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def target_options(command: F) -> F:
+    """Add the options that say which broker, which queue, and how it may be looked at."""
+    command = click.option(
+        "--accept-delivery-count",
+        is_flag=True,
+        help="Look at a quorum queue although each look counts towards its delivery limit.",
+    )(command)
+    command = click.option(
+        "--queue", envvar="CRAIG_MQ_QUEUE", show_envvar=True, help="The dead-letter queue, without suffix."
+    )(command)
+    return broker_options(command)
+
+
+def read_target(url: str | None, file: Path | None, queue: str | None, *, accept: bool) -> Target:
+    """Check what ``target_options`` read."""
+    if queue is None:
+        raise Refusal("which queue? Say --queue NAME or set CRAIG_MQ_QUEUE: the dead-letter queue", USAGE)
+    return Target(read_broker_url(url, file), queue, accept)
+
+
+def read_broker_url(url: str | None, file: Path | None) -> str:
+    """The broker URL from its file, else from the option or the variable."""
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise Refusal(f"cannot read --amqp-file {file}: {error.strerror}", USAGE) from error
+    if url is None:
+        raise Refusal("which broker? Set CRAIG_MQ_AMQP_URL, or say --amqp-file FILE or --amqp URL", USAGE)
+    return url
