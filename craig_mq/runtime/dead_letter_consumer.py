@@ -98,6 +98,7 @@ class DeadLetterConsumer:
             with trio.move_on_after(self._options.drain_timeout.total_seconds()):
                 await self._workers_ended.wait()
             if self._settles_last:
+                # What is in hand past the deadline is not settled any more, so nothing follows the reply.
                 await self._stop_consuming()
         except TransportError as error:
             self._live.failed(error)

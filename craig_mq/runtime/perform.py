@@ -33,6 +33,7 @@ from craig_mq.observe.events import (
     DeliveryFinished,
     DeliveryOutcome,
     DuplicateAbsorbed,
+    InflightChanged,
     Parked,
     Quarantined,
     Undecodable,
@@ -55,6 +56,7 @@ class Performer:
         self._reporter = live.plan.reporter
         self._tally = live.plan.tally
         self.open: set[InFlight] = set()
+        live.settler.flushed = self.report_in_flight
 
     def begin(self, delivery: Delivery) -> InFlight:
         """Read a delivery and decide its first effect."""
@@ -192,9 +194,15 @@ class Performer:
         """Leave a delivery whose handler was cancelled, or which never got its next invocation."""
         flight.effect = flight.settlement.feed(Interrupted(why))
 
+    def report_in_flight(self) -> None:
+        """Report how many deliveries are in hand: once a flush and once a wake-up, not once a delivery."""
+        if self._reporter.listening:
+            self._reporter.emit(InflightChanged(self._plan.queue, len(self.open)))
+
     def leave(self) -> None:
         """Account for every delivery that stays unacked: the broker requeues it."""
         for flight in self.open:
             self._finished(flight, "unsettled")
         self.open.clear()
         self._tally.in_flight = 0
+        self.report_in_flight()

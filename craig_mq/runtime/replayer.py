@@ -58,7 +58,17 @@ class ParkingReplayer:
             await self._live.ending.wait()
             with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
                 await self._live.publishing.wait_resolved()
+                await self._settle_last()
             tasks.cancel_scope.cancel(reason="the session is over")
+
+    async def _settle_last(self) -> None:
+        """Let a reply of the queue follow the last ack, which a close could lose on quorum (decisions, 5)."""
+        quorum = self._plan.options.queue_type == "quorum"
+        if quorum and self._consumer is not None and self._live.channel.closed is None:
+            try:
+                await self._consumer.cancel()
+            except TransportError as error:
+                self._live.failed(error)
 
     def leave(self) -> None:
         """Nothing to account for: a parked delivery that stays unacked is at the head again."""

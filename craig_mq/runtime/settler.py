@@ -34,6 +34,7 @@ class Settler:
 
     ``settle_timeout`` bounds a settlement from acceptance to the write, in seconds; ``abort_grace``
     later a flush that ignores its cancellation loses its transport through ``abort`` (S42). The
+    ``flushed`` is called after each flush, once its outcomes were told. The
     first outcome other than ``AckWritten`` closes the gate for every settlement not yet begun (S43).
     """
 
@@ -53,6 +54,7 @@ class Settler:
         self._flushes = 0
         self._guard_wanted = trio.Event()
         self.unknown = False
+        self.flushed: Callable[[], None] = _nothing
 
     @property
     def gate_open(self) -> bool:
@@ -149,6 +151,7 @@ class Settler:
             self.unknown = True
         for settled in batch:
             settled(outcome)
+        self.flushed()
 
     async def _guard(self) -> None:
         """Look once per bound, while there are flushes: each is seen before it can be overdue."""
@@ -174,3 +177,7 @@ class Settler:
             await self._flush_done.wait()
             return
         self._abort()
+
+
+def _nothing() -> None:
+    """Hear of a flush and do nothing."""

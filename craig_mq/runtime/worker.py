@@ -113,6 +113,7 @@ class Worker:
         delivery = await intake.take(scope)
         if delivery is not None:
             self._flight = self._performer.begin(delivery)
+            self._performer.report_in_flight()
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
 

@@ -2,135 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections import Counter
-from collections.abc import Callable
-from functools import partial
-
 import pytest
 import trio
 
-from craig_mq import Disposition, DlqError, DlqRetryConfig, SubscriptionOptions, subscribe_dlq
+from craig_mq import Disposition, DlqRetryConfig, SubscriptionOptions
 from craig_mq.core.capture_format import QuarantineReason
-from craig_mq.core.delivery import Delivery, Properties, Publication
-from craig_mq.core.envelope import decode_envelope
-from craig_mq.core.topology import QueueSpec
-from craig_mq.core.unwrap import Capture, read_capture
 from craig_mq.observe.events import SessionDown, SettlementFailure, TopologyRepaired
-from craig_mq.transport.broker import ConnectionOptions
-from craig_mq.transport.opening import open_broker
 
 pytestmark = pytest.mark.broker
 
 RETRY, PARK, PERMANENT = Disposition.TRANSIENT_RETRY, Disposition.TRANSIENT_PARK, Disposition.PERMANENT
 QUEUE, PARKING, QUARANTINE = "security.dlq", "security.dlq.parking", "security.dlq.quarantine"
 SHORT = DlqRetryConfig(parking_ttl=2)
-
-
-class Station:
-    """A subscription on one vhost, and an onlooker's connection beside it."""
-
-    def __init__(self, broker, onlooker):
-        self.broker = broker
-        self.onlooker = onlooker
-        self.events = []
-        self.letters = []
-        self.script: Callable = lambda _: None
-
-    async def handle(self, letter):
-        """Do what the script says."""
-        self.letters.append((trio.current_time(), letter))
-        outcome = self.script(letter)
-        if isinstance(outcome, Disposition):
-            raise DlqError(outcome, source=ValueError("the reason"))
-
-    @property
-    def calls(self):
-        """Count the invocations by envelope id."""
-        return Counter(letter.envelope.id for _, letter in self.letters)
-
-    def heard(self, kind):
-        """Return the events of one kind."""
-        return [event for event in self.events if isinstance(event, kind)]
-
-    async def publish(self, key="dlq.svc.a", exchange="craig.dlx", body=None):
-        """Dead-letter one message; return its envelope id."""
-        envelope_id = str(uuid.uuid4())
-        document = {
-            "id": envelope_id,
-            "source_service": "billing",
-            "event_type": "invoice.failed",
-            "occurred_at": "2026-11-30T10:00:00Z",
-            "payload": {"n": 1.10},
-            "_dlx": {
-                "token": "occ1:inbox:" + uuid.UUID(envelope_id).hex,
-                "queue": "invoices",
-                "reason": "handler",
-                "failed_at": "2026-11-30T10:00:00Z",
-                "error": "boom",
-            },
-        }
-        properties = Properties(message_id=str(uuid.uuid4()), delivery_mode=2)
-        channel = await self.onlooker.open_channel(confirms=True)
-        await channel.publish(
-            Publication(exchange, key, json.dumps(document).encode() if body is None else body, properties)
-        )
-        await channel.aclose()
-        return envelope_id
-
-    async def look(self, queue):
-        """Return ready messages and consumers."""
-        channel = await self.onlooker.open_channel()
-        state = await channel.declare_queue(QueueSpec(queue), passive=True)
-        await channel.aclose()
-        return state.ready, state.consumers
-
-    async def captures(self, queue):
-        """Take and give back every capture of a queue."""
-        channel = await self.onlooker.open_channel()
-        found: list[Delivery] = []
-        while (delivery := await channel.get(queue)) is not None:
-            found.append(delivery)
-        await channel.aclose()
-        captures = [read_capture(decode_envelope(delivery.body)) for delivery in found]
-        assert all(isinstance(capture, Capture) for capture in captures)
-        return captures
-
-    async def until(self, condition, *, seconds=30.0):
-        """Wait for a condition, synchronous or not."""
-        with trio.fail_after(seconds):
-            while True:
-                holds = condition()
-                if not isinstance(holds, bool):
-                    holds = await holds
-                if holds:
-                    return
-                await trio.sleep(0.05)
-
-    async def start(self, nursery, **arguments):
-        """Subscribe."""
-        return await nursery.start(
-            partial(
-                subscribe_dlq,
-                self.broker,
-                queue=QUEUE,
-                handler=self.handle,
-                observer=self.events.append,
-                **{"config": SHORT, **arguments},
-            )
-        )
-
-
-@pytest.fixture(params=["native", "aio-pika"])
-async def station(request, vhost_url):
-    async with (
-        open_broker(vhost_url, transport=request.param) as broker,
-        open_broker(vhost_url) as beside,
-        beside.connect(ConnectionOptions("onlooker")) as onlooker,
-    ):
-        yield Station(broker, onlooker)
-        await onlooker.aclose()
 
 
 async def test_every_row_of_the_policy(station):

@@ -355,3 +355,17 @@ async def test_prefetch_is_one(autojump_clock, rig):
         assert (rig.broker.queue(PARKING).unacked, rig.ready(PARKING)) == (1, 4)
     delivered = [r for r in rig.broker.trace if isinstance(r, MessageDelivered) and r.queue == PARKING]
     assert len(delivered) == 1
+
+
+async def test_quorum_queues_park_and_return(autojump_clock, rig):
+    """With queue_type="quorum" messages park, return and are handled; shutdown leaves nothing unacked."""
+    options = SubscriptionOptions(queue_type="quorum")
+    config = DlqRetryConfig(parking_ttl=30)
+    async with rig.subscribed(rig.handler(park_once), options=options, config=config) as subscription:
+        ids = {rig.publish() for _ in range(5)}
+        await trio.sleep(40)
+        assert rig.calls == dict.fromkeys(ids, 2)
+        assert subscription.statistics().acked == 5
+    assert (rig.ready(), rig.ready(PARKING)) == (0, 0)
+    ended = [type(record).__name__ for record in rig.broker.trace][-8:]
+    assert "ConsumerEnded" in ended

@@ -12,7 +12,7 @@ from craig_mq.core.capture_format import is_capture_id
 from craig_mq.core.close import ChannelClose, LocalClose
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.outcome import ACKED, Unconfirmed
-from craig_mq.observe.events import LoopBlocked, SubscriptionEnded
+from craig_mq.observe.events import InflightChanged, LoopBlocked, SubscriptionEnded
 from craig_mq.runtime.arm_memory import KEPT_WHOLE_BYTES, ArmMemory
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.loop_watchdog import watching_loop
@@ -181,3 +181,14 @@ async def test_a_stopped_intake_says_so_to_everybody(autojump_clock):
     assert opened == [False]
     intake.resume("late")
     assert intake.stop() == ["late"]
+
+
+async def test_the_level_in_flight_is_told(autojump_clock, rig):
+    """The level of deliveries in hand rises when work comes and is 0 again when it is done."""
+    async with rig.subscribed(rig.handler(lambda _: rig.after(1))):
+        for _ in range(3):
+            rig.publish()
+        await trio.sleep(0.5)
+        assert rig.heard(InflightChanged)[-1].count == 3
+        await trio.sleep(1)
+        assert rig.heard(InflightChanged)[-1].count == 0

@@ -1,0 +1,111 @@
+"""Outages of a real RabbitMQ: lost confirms, kills, a short consumer_timeout; nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from craig_mq import Disposition, DlqRetryConfig, SubscriptionOptions
+from craig_mq.observe.events import SessionDown, SettlementFailure
+from craig_mq.testing.proxy import Direction, open_tcp_proxy
+from craig_mq.transport.broker import ConnectionOptions
+from craig_mq.transport.opening import open_broker
+from craig_mq.transport.url import parse_amqp_url
+
+pytestmark = pytest.mark.broker
+
+PARK = Disposition.TRANSIENT_PARK
+QUEUE, PARKING, QUARANTINE = "security.dlq", "security.dlq.parking", "security.dlq.quarantine"
+
+
+@pytest.mark.parametrize("station", ["native"], indirect=True)
+async def test_a_lost_confirm_is_an_unknown_outcome(station, rabbit, vhost_url):
+    """CONF-01: a confirm that never comes leaves the original unacked; both copies carry one token."""
+    station.script = lambda _: PARK
+    gate = trio.Event()
+    plain = station.handle
+
+    async def wait_then_park(letter):
+        if station.calls:
+            await gate.wait()
+        await plain(letter)
+
+    station.handle = wait_then_park
+    options = SubscriptionOptions(confirm_timeout=2, connect_timeout=3, rpc_timeout=1)
+    async with (
+        open_tcp_proxy("127.0.0.1", parse_amqp_url(vhost_url).port) as proxy,
+        open_broker(proxy.url(vhost_url)) as broker,
+        trio.open_nursery() as nursery,
+    ):
+        station.broker = broker
+        subscription = await station.start(nursery, options=options, config=DlqRetryConfig(parking_ttl=3600))
+        await station.publish()
+        await station.until(lambda: subscription.statistics().parked == 1)
+        envelope_id = await station.publish()
+        await trio.sleep(0.5)
+        proxy.swallow(Direction.TO_CLIENT)
+        gate.set()
+        await station.until(lambda: len(station.heard(SettlementFailure)) == 1)
+        assert station.heard(SettlementFailure)[0].stage == "unknown"
+        assert subscription.statistics().parked == 1
+        proxy.heal()
+        proxy.reset()
+        await station.until(lambda: subscription.statistics().parked == 2, seconds=60)
+        subscription.shutdown()
+    captures = await station.captures(PARKING)
+    token = "occ1:inbox:" + envelope_id.replace("-", "")
+    mine = [capture.capture_id for capture in captures if capture.occurrence_token == token]
+    assert len(mine) == len(set(mine)) == 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("station", ["native"], indirect=True)
+async def test_parking_outlives_a_short_consumer_timeout(station, rabbit):
+    """CHC-01: a TTL of 150 s against a consumer_timeout of 60 s: no channel closed, nothing lost."""
+    await trio.to_thread.run_sync(rabbit.eval, "application:set_env(rabbit, consumer_timeout, 60000).")
+    await trio.to_thread.run_sync(rabbit.eval, "application:set_env(rabbit, channel_tick_interval, 1000).")
+    try:
+        station.script = lambda letter: PARK if letter.park_count == 0 else None
+        async with trio.open_nursery() as nursery:
+            subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=150))
+            await station.publish()
+            await station.until(lambda: subscription.statistics().acked == 1, seconds=200)
+            subscription.shutdown()
+    finally:
+        await trio.to_thread.run_sync(rabbit.eval, "application:set_env(rabbit, consumer_timeout, 1800000).")
+    first, second = (at for at, _ in station.letters)
+    assert 150 <= second - first < 156
+    assert {event.end for event in station.heard(SessionDown)} == {"SHUTDOWN"}
+
+
+@pytest.mark.parametrize("station", ["native"], indirect=True)
+@pytest.mark.parametrize(("messages", "kills"), [(200, 2), pytest.param(2_000, 5, marks=pytest.mark.soak)])
+async def test_kills_lose_nothing(station, rabbit, vhost_url, messages, kills):
+    """Killed (-9) and restarted under load, every message ends handled, by one token each."""
+    station.script = lambda letter: PARK if letter.park_count == 0 and letter.token[-1] in "01234" else None
+    options = SubscriptionOptions(prefetch=256, concurrency=256, confirm_timeout=5)
+    config = DlqRetryConfig(parking_ttl=5)
+    async with trio.open_nursery() as nursery:
+        first = await station.start(nursery, options=options, config=config)
+        first.shutdown()
+        await first.wait_closed()
+        published = {await station.publish() for _ in range(messages)}
+        subscription = await station.start(nursery, options=options, config=config)
+        for _ in range(kills):
+            await trio.sleep(0.3)
+            await trio.to_thread.run_sync(rabbit.kill)
+            await trio.to_thread.run_sync(rabbit.start)
+            await station.until(lambda: subscription.snapshot().main.consuming, seconds=60)
+        await station.until(lambda: published <= settled(station), seconds=120)
+        await trio.sleep(2)
+        subscription.shutdown()
+    tokens = {(letter.envelope.id, letter.token) for _, letter in station.letters}
+    assert len(tokens) == messages
+    async with open_broker(vhost_url) as fresh, fresh.connect(ConnectionOptions("account")) as connection:
+        station.onlooker = connection
+        assert [await station.look(name) for name in (QUEUE, PARKING, QUARANTINE)] == [(0, 0)] * 3
+
+
+def settled(station):
+    """Return the envelope ids whose handler has returned."""
+    return {letter.envelope.id for _, letter in station.letters if station.script(letter) is None}
