@@ -24,6 +24,7 @@ from craig_mq.audit import (
 from craig_mq.audit.errors import AuditError, StoreClosed
 from craig_mq.audit.events import GroupCommitted, RowsSettled
 from craig_mq.audit.opening import backend_of
+from craig_mq.audit.sqlite.connection import SqliteDatabase
 from craig_mq.core.dead_letter import DeadLetter
 from craig_mq.core.death import Death
 from craig_mq.core.disposition import Disposition, DlqError
@@ -395,3 +396,36 @@ async def test_replicas_may_start_at_once(store_url):
     async with trio.open_nursery() as nursery:
         for _ in range(8):
             nursery.start_soon(start)
+
+
+async def test_sqlite_commits_reach_the_disk(tmp_path):
+    """The embedded store keeps a write-ahead log and syncs it at every commit: an ack may follow at once."""
+    async with open_store(f"sqlite:///{tmp_path}/audit.db") as store:
+        assert await store.run(lambda database: database.fetch("PRAGMA journal_mode")) == [("wal",)]
+        assert await store.run(lambda database: database.fetch("PRAGMA synchronous")) == [(2,)]  # FULL
+
+
+@pytest.mark.postgres
+async def test_postgres_commits_reach_the_disk(postgres_url):
+    """No setting of the ledger's connections weakens the server's durability, and every wait has a limit."""
+    names = ("fsync", "synchronous_commit", "statement_timeout", "lock_timeout", "TimeZone")
+    async with open_store(postgres_url) as store:
+        found = [(await store.run(lambda db, name=name: db.fetch(f"SHOW {name}")))[0][0] for name in names]
+    assert found == ["on", "on", "15s", "2s", "UTC"]
+
+
+async def test_a_batch_that_moved_too_few_rows_is_rolled_back(tmp_path, make_row, clock, monkeypatch):
+    """If a batch deletes other than what it copied, it is undone as a whole: no row is lost or doubled."""
+    async with open_store(f"sqlite:///{tmp_path}/audit.db", LedgerOptions(clock=clock)) as store:
+        await _record_all(store, [make_row(number) for number in range(5)])
+        clock.advance(timedelta(hours=1))
+        execute = SqliteDatabase.execute
+
+        def short(database, sql, parameters=()):
+            return execute(database, sql, parameters) - sql.startswith("DELETE")
+
+        with monkeypatch.context() as patched, pytest.raises(AuditError, match="rolled back"):
+            patched.setattr(SqliteDatabase, "execute", short)
+            await store.prune(clock.now)
+        stats = await store.stats()
+    assert (stats.hot, stats.archived) == (5, 0)
