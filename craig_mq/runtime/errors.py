@@ -16,7 +16,7 @@ class SubscribeErrorKind(enum.Enum):
     AMQP = "amqp"
 
 
-class SubscribeDlqError(Exception):
+class SubscribeError(Exception):
     """The subscription did not start; nothing is left running. ``source`` is what refused it."""
 
     def __init__(self, kind: SubscribeErrorKind, source: Exception) -> None:
@@ -26,8 +26,12 @@ class SubscribeDlqError(Exception):
         self.source = source
 
 
+class SubscribeDlqError(SubscribeError):
+    """A subscription to a dead-letter queue did not start (ADR-059 §config)."""
+
+
 class StartTimedOut(Exception):
-    """Neither arm's failure was a refusal, and ``start_timeout`` passed before both consumed."""
+    """No failure was a refusal, and ``start_timeout`` passed before every arm consumed."""
 
 
 class HandlerTimedOut(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from craig_mq.core.dead_letter import DeadLetterDelivery, Subject
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.machine import Settlement
-from craig_mq.core.steps import Effect
+from craig_mq.core.steps import Effect, Event
 
 
 class InFlight:
@@ -18,6 +18,15 @@ class InFlight:
         self.subject = subject
         self.settlement = settlement
         self.effect = effect
+
+    def feed(self, event: Event) -> None:
+        """Take one event; the effect that is due next follows from it."""
+        self.effect = self.settlement.feed(event)
+
+    @property
+    def attempts(self) -> int:
+        """Invocations so far."""
+        return self.settlement.attempts
 
     @property
     def reran_without_token(self) -> bool:

@@ -10,7 +10,7 @@ from craig_mq.core.close import CloseReason
 from craig_mq.observe.events import SettlementFailure, SettlementStage
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.ending import Ending
-from craig_mq.runtime.plan import Plan
+from craig_mq.runtime.plan import SessionPlan
 from craig_mq.runtime.publishing import Blockage, Publishing
 from craig_mq.runtime.settler import Settler
 from craig_mq.transport.broker import Channel
@@ -22,7 +22,7 @@ from supervisors import Shutdown
 class LiveSession:
     """One connected generation of one arm. ``report_up`` is called once it consumes."""
 
-    plan: Plan
+    plan: SessionPlan
     arm: ArmMemory
     channel: Channel
     settler: Settler

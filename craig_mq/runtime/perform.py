@@ -7,6 +7,7 @@ synchronous: between a publish's clean confirm and its ack there is no task swit
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import assert_never
 
 from craig_mq.core.capture import BuiltCapture, CaptureOrder, build_capture
@@ -28,6 +29,7 @@ from craig_mq.core.steps import (
     Settled,
     SettlementFailed,
     Sleep,
+    Slept,
 )
 from craig_mq.observe.events import (
     DeliveryFinished,
@@ -40,21 +42,23 @@ from craig_mq.observe.events import (
 )
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.plan import Plan
 from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
 
 _BEGIN = Begin()
+_SLEPT = Slept()
 _WRITTEN = Settled(ACK_WRITTEN)
 
 
 class Performer:
     """Performs the effects of one main session's deliveries; every method names its effect."""
 
-    def __init__(self, live: LiveSession) -> None:
+    def __init__(self, plan: Plan, live: LiveSession) -> None:
         self._live = live
-        self._plan = live.plan
+        self._plan = plan
         self._arm = live.arm
-        self._reporter = live.plan.reporter
-        self._tally = live.plan.tally
+        self._reporter = plan.reporter
+        self._tally = plan.tally
         self.open: set[InFlight] = set()
         live.settler.flushed = self.report_in_flight
 
@@ -84,6 +88,15 @@ class Performer:
         self.open.add(flight)
         self._tally.in_flight = len(self.open)
         return flight
+
+    def call(self, flight: InFlight, attempt: int) -> Awaitable[None]:
+        """Call the handler with a readable dead letter; what it returns is to be awaited."""
+        subject = flight.subject
+        if isinstance(subject, MalformedDelivery):
+            raise TypeError("a malformed delivery has no handler")
+        if attempt == 1 and flight.delivery.redelivered and subject.token is None:
+            self._tally.tokenless_reruns += 1
+        return self._plan.handler(subject.dead_letter(attempt))
 
     async def publish(self, flight: InFlight, order: Publish) -> None:
         """Publish the capture of a delivery; its next effect follows without a task switch.
@@ -189,6 +202,10 @@ class Performer:
                     self._plan.queue, outcome, flight.delivery.redelivered, flight.reran_without_token
                 )
             )
+
+    def slept(self, flight: InFlight) -> None:
+        """Take note that a retry's delay has passed."""
+        flight.effect = flight.settlement.feed(_SLEPT)
 
     def interrupt(self, flight: InFlight, why: str) -> None:
         """Leave a delivery whose handler was cancelled, or which never got its next invocation."""

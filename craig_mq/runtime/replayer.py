@@ -22,6 +22,7 @@ from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.observe.events import DuplicateAbsorbed, ForeignParked, OldestParked, ParkedReturned
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.parked_head import ParkedHead, read_parked
+from craig_mq.runtime.plan import Plan
 from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
 from craig_mq.transport.broker import Consumer
 from craig_mq.transport.errors import TransportError
@@ -36,11 +37,11 @@ QUIET_S = 1.0
 class ParkingReplayer:
     """Replays for one live session until its end is noted."""
 
-    def __init__(self, live: LiveSession) -> None:
+    def __init__(self, plan: Plan, live: LiveSession) -> None:
         self._live = live
-        self._plan = live.plan
-        self._queue = live.plan.topology.parking_name
-        self._hold_limit_s = live.plan.options.parking_hold_limit.total_seconds()
+        self._plan = plan
+        self._queue = plan.topology.parking_name
+        self._hold_limit_s = plan.options.parking_hold_limit.total_seconds()
         self._waiting = trio.CancelScope()
         self._consumer: Consumer | None = None
 

@@ -21,7 +21,7 @@ from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.live_session import LiveSession
-from craig_mq.runtime.plan import Plan
+from craig_mq.runtime.plan import SessionPlan, connection_options
 from craig_mq.runtime.publishing import Blockage, Publishing
 from craig_mq.runtime.settler import Settler
 from craig_mq.transport.broker import Connection
@@ -45,7 +45,7 @@ class Work(Protocol):
 class Session:
     """The body of an arm's one child; ``work_on`` makes what this arm does with a live session."""
 
-    plan: Plan
+    plan: SessionPlan
     arm: ArmMemory
     work_on: Callable[[LiveSession], Work]
 
@@ -59,7 +59,7 @@ class Session:
         self.arm.generation = context.generation
         self.plan.tally.sessions += 1
         try:
-            async with self.plan.broker.connect(self.plan.connection(self.arm.name)) as connection:
+            async with self.plan.broker.connect(connection_options(self.plan, self.arm.name)) as connection:
                 context.set_abort(connection.abort)
                 await self._on(connection, context, ending)
         except ConnectError as error:
@@ -109,7 +109,7 @@ class Session:
 
         publishing = Publishing(
             self.plan.broker,
-            self.plan.connection(f"{self.arm.name} publishing"),
+            connection_options(self.plan, f"{self.arm.name} publishing"),
             self.arm,
             confirm_timeout=options.confirm_timeout.total_seconds(),
             blockage=blockage,

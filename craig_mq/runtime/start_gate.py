@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import trio
 
 from craig_mq.observe.events import Arm
 
 
 class StartGate:
-    """Opens once both arms have consumed, or once something was refused for good.
+    """Opens once every arm has consumed, or once something was refused for good.
 
     Refusals count only until then: later ones are retried like any other end.
     """
 
-    def __init__(self) -> None:
-        self._missing: set[Arm] = {"main", "parking"}
+    def __init__(self, arms: Iterable[Arm] = ("main", "parking")) -> None:
+        self._missing = set(arms)
         self._decided = trio.Event()
         self.refusal: Exception | None = None
         self.last_failure: Exception | None = None

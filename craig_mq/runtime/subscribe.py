@@ -3,33 +3,25 @@
 # flake8: noqa: ASYNC114,ASYNC128,ASYNC910 - task_status travels to the task behind the handle
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import attrs
 import trio
 
 from craig_mq.core.config import DlqRetryConfig, ReturnRoute, SubscriptionOptions, validate_names
 from craig_mq.core.errors import DlqConfigError
 from craig_mq.core.route import is_canonical
 from craig_mq.core.topology import topology_for
-from craig_mq.observe.events import Observer, SubscriptionEnded
+from craig_mq.observe.events import Observer
 from craig_mq.runtime.arm_memory import ArmMemory
-from craig_mq.runtime.errors import (
-    StartTimedOut,
-    SubscribeDlqError,
-    SubscribeErrorKind,
-    SubscriptionCancelled,
-    crash_of,
-)
+from craig_mq.runtime.errors import SubscribeDlqError, SubscribeErrorKind
 from craig_mq.runtime.handle import DlqSubscription
-from craig_mq.runtime.loop_watchdog import watching_loop
 from craig_mq.runtime.plan import Handler, Plan
 from craig_mq.runtime.reporting import Reporter
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
 from craig_mq.runtime.start_gate import StartGate
 from craig_mq.runtime.statistics import Tally
+from craig_mq.runtime.subscription_task import SubscriptionTask
 from craig_mq.runtime.tree import BackoffReports, subscription_tree
 from craig_mq.transport.broker import Broker
 from supervisors import Supervisor
@@ -84,7 +76,7 @@ async def subscribe_dlq(
     main, parking = ArmMemory("main"), ArmMemory("parking")
     tree = Supervisor(subscription_tree(plan, parking, main), observer=BackoffReports(plan))
     handle = DlqSubscription(queue, tree, main, parking, plan.tally)
-    await _Subscription(plan, tree, handle).run(task_status)
+    await SubscriptionTask(plan, tree, handle, SubscribeDlqError).run(task_status)
 
 
 def _routes(binding_keys: tuple[str, ...], return_route: ReturnRoute) -> Callable[[str], bool]:
@@ -95,61 +87,3 @@ def _routes(binding_keys: tuple[str, ...], return_route: ReturnRoute) -> Callabl
         return is_canonical(routing_key, binding_keys, return_route)
 
     return canonical
-
-
-@attrs.define(slots=True, eq=False)
-class _Subscription:
-    """The task behind one handle."""
-
-    plan: Plan
-    tree: Supervisor
-    handle: DlqSubscription
-    crash: Exception | None = None
-
-    async def run(self, task_status: trio.TaskStatus[DlqSubscription]) -> None:
-        error: Exception | None = SubscriptionCancelled()
-        try:
-            error = await self._until_ended(task_status)
-        finally:
-            self.handle.note_closed(error)
-            self.plan.reporter.emit(
-                SubscriptionEnded(self.plan.queue, None if error is None else type(error).__name__)
-            )
-        if error is not None:
-            raise error
-
-    async def _until_ended(self, task_status: trio.TaskStatus[DlqSubscription]) -> Exception | None:
-        """Return what ended the subscription, None for a shutdown. Cancellation passes through."""
-        refused: SubscribeDlqError | None = None
-        with watching_loop(self.plan.reporter, self.plan.queue):
-            async with trio.open_nursery() as nursery:
-                await nursery.start(self._run_tree)
-                refused = await self._first_start()
-                if refused is None:
-                    task_status.started(self.handle)
-                elif self.crash is None:
-                    self.tree.cancel("the subscription was refused")
-                await self.tree.wait_closed()
-        return self.crash or refused
-
-    async def _run_tree(self, *, task_status: trio.TaskStatus[Supervisor]) -> None:
-        try:
-            await self.tree.run(task_status=task_status)
-        except Exception as error:  # noqa: BLE001 - raised by run(), bare, once the nursery is closed
-            self.crash = crash_of(error)
-        finally:
-            self.plan.gate.close()
-
-    async def _first_start(self) -> SubscribeDlqError | None:
-        limit = self.plan.options.start_timeout
-        seconds = math.inf if limit is None else limit.total_seconds()
-        with trio.move_on_after(seconds) as patience:
-            await self.plan.gate.wait()
-        source = self.plan.gate.refusal
-        if source is None and patience.cancelled_caught:
-            last = self.plan.gate.last_failure
-            source = StartTimedOut(f"not consuming within {seconds:g} s; last failure: {last}")
-        if source is None:
-            return None
-        config = isinstance(source, DlqConfigError)
-        return SubscribeDlqError(SubscribeErrorKind.CONFIG if config else SubscribeErrorKind.AMQP, source)

@@ -7,11 +7,17 @@ restarted for ever; one that raises has met an error nobody foresaw, and takes t
 
 from __future__ import annotations
 
+from functools import partial
+
 from craig_mq.observe.events import Arm, BackoffChanged
 from craig_mq.runtime.arm_memory import ArmMemory
-from craig_mq.runtime.dead_letter_consumer import HANDLER_GRACE_S, DeadLetterConsumer
 from craig_mq.runtime.depth import DepthSampler
-from craig_mq.runtime.plan import Plan
+from craig_mq.runtime.in_flight import InFlight
+from craig_mq.runtime.intake import Intake
+from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.perform import Performer
+from craig_mq.runtime.plan import Plan, SessionPlan, connection_options
+from craig_mq.runtime.queue_consumer import HANDLER_GRACE_S, QueueConsumer
 from craig_mq.runtime.replayer import ParkingReplayer
 from craig_mq.runtime.session import Session
 from supervisors import Backoff, Body, ChildSpec, EndClass, SupervisorSpec, supervised
@@ -26,9 +32,13 @@ _MARGIN_S = 1.0
 
 def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> SupervisorSpec:
     """Return the tree: the depth sampler never takes the arms down, an arm's end takes everything down."""
+
+    def consume(live: LiveSession) -> QueueConsumer[InFlight]:
+        return QueueConsumer(live, Performer(plan, live), Intake[InFlight]())
+
     sampler = DepthSampler(
         plan.broker,
-        plan.connection("depth"),
+        connection_options(plan, "depth"),
         plan.topology.queues,
         plan.config.depth_sample_interval.total_seconds(),
         plan.reporter.emit,
@@ -38,14 +48,15 @@ def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> Superv
         name=ROOT,
         children=(
             ChildSpec("depth", sampler.run, backoff=_backoff(plan), start_failure="retry"),
-            _arm(plan, "parking", Session(plan, parking, ParkingReplayer).run),
-            _arm(plan, "main", Session(plan, main, DeadLetterConsumer).run),
+            arm_spec(plan, "parking", Session(plan, parking, partial(ParkingReplayer, plan)).run),
+            arm_spec(plan, "main", Session(plan, main, consume).run),
         ),
         max_restarts=None,
     )
 
 
-def _arm(plan: Plan, name: Arm, session: Body) -> ChildSpec:
+def arm_spec(plan: SessionPlan, name: Arm, session: Body) -> ChildSpec:
+    """Return an arm: a supervisor whose one child is the session."""
     stop_s, drain_s = _stop_s(plan), _drain_s(plan)
     child = ChildSpec(
         SESSION,
@@ -73,7 +84,7 @@ def _arm(plan: Plan, name: Arm, session: Body) -> ChildSpec:
     )
 
 
-def _backoff(plan: Plan) -> Backoff:
+def _backoff(plan: SessionPlan) -> Backoff:
     options = plan.options
     base_s, cap_s = options.backoff_base.total_seconds(), options.backoff_cap.total_seconds()
     return Backoff(
@@ -84,12 +95,12 @@ def _backoff(plan: Plan) -> Backoff:
     )
 
 
-def _stop_s(plan: Plan) -> float:
+def _stop_s(plan: SessionPlan) -> float:
     """After a cancel: settlements already begun are written, then the session is gone."""
     return (plan.options.settle_timeout + plan.options.abort_grace).total_seconds() + _MARGIN_S
 
 
-def _drain_s(plan: Plan) -> float:
+def _drain_s(plan: SessionPlan) -> float:
     """The session bounds its own drain; this is only the bound on that."""
     options = plan.options
     closing = options.drain_timeout + options.settle_timeout + options.abort_grace + options.rpc_timeout
@@ -99,7 +110,7 @@ def _drain_s(plan: Plan) -> float:
 class BackoffReports:
     """Turns the tree's reports about waiting into the runtime's own event."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SessionPlan) -> None:
         self._plan = plan
         self._arms: dict[str, Arm] = {f"{ROOT}/main": "main", f"{ROOT}/parking": "parking"}
 

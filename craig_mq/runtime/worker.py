@@ -1,4 +1,4 @@
-"""A long-lived worker of the main session: takes a dead letter, has it handled, settles it, takes the next.
+"""A long-lived worker of the main session: takes a delivery, has it handled, settles it, takes the next.
 
 Where all goes well a delivery costs no task, no nursery and no cancel scope: one scope serves many
 deliveries. Its deadline is moved for each invocation, and it is renewed only after it was cancelled,
@@ -9,24 +9,68 @@ be it by the handler's timeout, by the session's end, or because a retry is due 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
+from craig_mq.core.delivery import Delivery
 from craig_mq.core.steps import AckDelivery, Invoke, Publish, Sleep
 from craig_mq.runtime.ending import Ending
-from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.intake import Intake
-from craig_mq.runtime.invocation import Invoker
-from craig_mq.runtime.perform import Performer
+from craig_mq.runtime.invocation import Invoked, Invoker
 from craig_mq.transport.errors import TransportError
 
 
-class Foreman(Protocol):
+class Flight(Invoked, Protocol):
+    """A delivery between its arrival and its settlement."""
+
+    @property
+    def effect(self) -> object:
+        """What is due next: an effect of its settlement machine."""
+        ...
+
+
+F = TypeVar("F", bound=Flight)
+F_contra = TypeVar("F_contra", bound=Flight, contravariant=True)
+
+
+class Performs(Protocol[F]):
+    """Carries out the effects of one kind of queue's deliveries."""
+
+    def begin(self, delivery: Delivery) -> F:
+        """Read a delivery and decide its first effect."""
+        ...
+
+    def call(self, flight: F, attempt: int) -> Awaitable[None]:
+        """Call the handler; what it returns is to be awaited."""
+        ...
+
+    async def publish(self, flight: F, order: Publish) -> None:
+        """Publish a copy of it; its next effect follows without a task switch."""
+        ...
+
+    def slept(self, flight: F) -> None:
+        """A retry's delay has passed."""
+        ...
+
+    def act(self, flight: F) -> None:
+        """Perform an effect that needs no waiting."""
+        ...
+
+    def interrupt(self, flight: F, why: str) -> None:
+        """Leave a delivery unsettled."""
+        ...
+
+    def leave(self) -> None:
+        """Account for every delivery that stays unacked."""
+        ...
+
+
+class Foreman(Protocol[F_contra]):
     """What a worker asks of the session it works for."""
 
-    def retry_later(self, flight: InFlight, seconds: float) -> None:
+    def retry_later(self, flight: F_contra, seconds: float) -> None:
         """Let a delivery sleep in a task of its own; it comes back through the intake."""
         ...
 
@@ -35,16 +79,16 @@ class Foreman(Protocol):
         ...
 
 
-class Worker:
+class Worker(Generic[F]):
     """One of ``concurrency`` workers; ``ending`` closes the way to handlers."""
 
     def __init__(
         self,
-        foreman: Foreman,
+        foreman: Foreman[F],
         ending: Ending,
-        intake: Intake[InFlight],
-        invoker: Invoker,
-        performer: Performer,
+        intake: Intake[F],
+        invoker: Invoker[F],
+        performer: Performs[F],
     ) -> None:
         self._foreman = foreman
         self._ending = ending
@@ -53,7 +97,7 @@ class Worker:
         self._performer = performer
         self._handler_timeout = invoker.handler_timeout_s
         self._scope = trio.CancelScope()
-        self._flight: InFlight | None = None
+        self._flight: F | None = None
         self._interrupted = False
         self._publishing = False
 
@@ -100,7 +144,7 @@ class Worker:
             performer.act(flight)
             self._flight = None
 
-    async def _next(self, scope: trio.CancelScope) -> InFlight | None:
+    async def _next(self, scope: trio.CancelScope) -> F | None:
         """Take the next delivery; None where ``opened`` must be asked again, or in a new scope."""
         intake = self._intake
         due = intake.due_nowait()
@@ -117,7 +161,7 @@ class Worker:
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
 
-    async def _publish(self, flight: InFlight, order: Publish) -> None:
+    async def _publish(self, flight: F, order: Publish) -> None:
         self._publishing = True
         try:
             await self._performer.publish(flight, order)

@@ -299,7 +299,7 @@ async def test_reconnecting_keeps_nothing(autojump_clock, rig):
     """ROB-05: two hundred forced reconnects leave no session, connection or task behind."""
     rig.broker = MemoryBroker()
     options = SubscriptionOptions(backoff_base=0.1, backoff_cap=0.1)
-    kinds = {"LiveSession", "Settler", "Publishing", "DeadLetterConsumer", "Worker", "ParkingReplayer"}
+    kinds = {"LiveSession", "Settler", "Publishing", "QueueConsumer", "Worker", "ParkingReplayer"}
 
     def alive():
         gc.collect()

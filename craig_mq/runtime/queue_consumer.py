@@ -1,37 +1,35 @@
-"""The main arm's work: consume the dead-letter queue, with workers, retries and an orderly end (ADR-059)."""
+"""The main arm's work: consume the queue, with workers, retries and an orderly end (ADR-059)."""
 
 # flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
+from typing import Generic
+
 import trio
 
 from craig_mq.core.outcome import AckWritten, SettlementOutcome
-from craig_mq.core.steps import Slept
 from craig_mq.observe.events import HandlersStuck
-from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.live_session import LiveSession
-from craig_mq.runtime.perform import Performer
-from craig_mq.runtime.worker import Worker
+from craig_mq.runtime.worker import F, Performs, Worker
 from craig_mq.transport.errors import TransportError
 
 HANDLER_GRACE_S = 2.0
 """How long a cancelled handler may take to end before it is reported stuck (decisions, 17)."""
 
 
-class DeadLetterConsumer:
+class QueueConsumer(Generic[F]):
     """Consumes for one live session until its end is noted."""
 
-    def __init__(self, live: LiveSession) -> None:
+    def __init__(self, live: LiveSession, performer: Performs[F], intake: Intake[F]) -> None:
         self._live = live
         self._options = live.plan.options
-        self._intake: Intake[InFlight] = Intake()
-        self._performer = Performer(live)
-        invoker = Invoker(live.plan)
+        self._intake = intake
+        self._performer = performer
+        invoker = Invoker[F](live.plan, performer.call)
         self._workers = [
-            Worker(self, live.ending, self._intake, invoker, self._performer)
-            for _ in range(self._options.concurrency)
+            Worker[F](self, live.ending, intake, invoker, performer) for _ in range(self._options.concurrency)
         ]
         self._working = len(self._workers)
         self._workers_ended = trio.Event()
@@ -60,7 +58,7 @@ class DeadLetterConsumer:
         """Account for what stays unsettled."""
         self._performer.leave()
 
-    def retry_later(self, flight: InFlight, seconds: float) -> None:
+    def retry_later(self, flight: F, seconds: float) -> None:
         """Let a retry sleep in a task of its own, so that its worker is free (decisions, 3)."""
         if self._tasks is not None:
             self._tasks.start_soon(self._sleep, flight, seconds)
@@ -78,14 +76,14 @@ class DeadLetterConsumer:
         if self._working == 0:
             self._workers_ended.set()
 
-    async def _sleep(self, flight: InFlight, seconds: float) -> None:
+    async def _sleep(self, flight: F, seconds: float) -> None:
         """Wait for a retry, racing shutdown; on shutdown the delivery stays unacked (ADR-059 §retry)."""
         with trio.move_on_after(seconds):
             await self._live.shutdown.wait()
         if self._live.shutdown.requested or self._live.ending.noted:
             self._performer.interrupt(flight, "shutdown came before the retry")
         else:
-            flight.effect = flight.settlement.feed(Slept())
+            self._performer.slept(flight)
             self._intake.resume(flight)
 
     async def _drain_on_shutdown(self) -> None:

@@ -1,0 +1,93 @@
+"""The task behind a subscription's handle: its first start, its tree, its end (decisions, 18)."""
+
+from __future__ import annotations
+
+import math
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+import trio
+
+from craig_mq.core.errors import DlqConfigError
+from craig_mq.observe.events import SubscriptionEnded
+from craig_mq.runtime.errors import (
+    StartTimedOut,
+    SubscribeError,
+    SubscribeErrorKind,
+    SubscriptionCancelled,
+    crash_of,
+)
+from craig_mq.runtime.loop_watchdog import watching_loop
+from craig_mq.runtime.plan import SessionPlan
+from supervisors import Supervisor
+
+
+class Closing(Protocol):
+    """A handle that can be told of the end."""
+
+    def note_closed(self, error: BaseException | None) -> None:
+        """Say that it ended, and by what."""
+        ...
+
+
+H = TypeVar("H", bound=Closing)
+
+
+@attrs.define(slots=True, eq=False)
+class SubscriptionTask(Generic[H]):
+    """The task behind one handle; ``refused`` is the type of what a refused start raises."""
+
+    plan: SessionPlan
+    tree: Supervisor
+    handle: H
+    refused: type[SubscribeError]
+    crash: Exception | None = None
+
+    async def run(self, task_status: trio.TaskStatus[H]) -> None:
+        """Run the tree; give the handle once every arm consumes; raise what ended it, if anything did."""
+        error: Exception | None = SubscriptionCancelled()
+        try:
+            error = await self._until_ended(task_status)
+        finally:
+            self.handle.note_closed(error)
+            self.plan.reporter.emit(
+                SubscriptionEnded(self.plan.queue, None if error is None else type(error).__name__)
+            )
+        if error is not None:
+            raise error
+
+    async def _until_ended(self, task_status: trio.TaskStatus[H]) -> Exception | None:
+        """Return what ended the subscription, None for a shutdown. Cancellation passes through."""
+        refused: SubscribeError | None = None
+        with watching_loop(self.plan.reporter, self.plan.queue):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._run_tree)
+                refused = await self._first_start()
+                if refused is None:
+                    task_status.started(self.handle)
+                elif self.crash is None:
+                    self.tree.cancel("the subscription was refused")
+                await self.tree.wait_closed()
+        return self.crash or refused
+
+    async def _run_tree(self, *, task_status: trio.TaskStatus[Supervisor]) -> None:
+        try:
+            await self.tree.run(task_status=task_status)
+        except Exception as error:  # noqa: BLE001 - raised by run(), bare, once the nursery is closed
+            self.crash = crash_of(error)
+        finally:
+            self.plan.gate.close()
+
+    async def _first_start(self) -> SubscribeError | None:
+        limit = self.plan.options.start_timeout
+        seconds = math.inf if limit is None else limit.total_seconds()
+        with trio.move_on_after(seconds) as patience:
+            await self.plan.gate.wait()
+        source = self.plan.gate.refusal
+        if source is None and patience.cancelled_caught:
+            last = self.plan.gate.last_failure
+            source = StartTimedOut(f"not consuming within {seconds:g} s; last failure: {last}")
+        if source is None:
+            return None
+        config = isinstance(source, DlqConfigError)
+        return self.refused(SubscribeErrorKind.CONFIG if config else SubscribeErrorKind.AMQP, source)
