@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from craig_mq.core.envelope import EventEnvelope
     from craig_mq.core.errors import DlqConfigError
     from craig_mq.core.outcome import Acked, Nacked, Returned, Unconfirmed
+    from craig_mq.publishing.publisher import Publisher, publish_event
     from craig_mq.runtime.errors import SubscribeDlqError
     from craig_mq.runtime.subscribe import subscribe_dlq
+    from craig_mq.transport.opening import open_broker
 
 __all__ = [
     "Acked",
@@ -29,11 +31,14 @@ __all__ = [
     "DlqRetryConfig",
     "EventEnvelope",
     "Nacked",
+    "Publisher",
     "Returned",
     "SubscribeDlqError",
     "SubscriptionOptions",
     "Unconfirmed",
     "classify",
+    "open_broker",
+    "publish_event",
     "subscribe_dlq",
 ]
 
@@ -46,11 +51,14 @@ _HOMES = {
     "DlqRetryConfig": "craig_mq.core.config",
     "EventEnvelope": "craig_mq.core.envelope",
     "Nacked": "craig_mq.core.outcome",
+    "Publisher": "craig_mq.publishing.publisher",
     "Returned": "craig_mq.core.outcome",
     "SubscriptionOptions": "craig_mq.core.config",
     "Unconfirmed": "craig_mq.core.outcome",
     "SubscribeDlqError": "craig_mq.runtime.errors",
     "classify": "craig_mq.audit.classification",
+    "open_broker": "craig_mq.transport.opening",
+    "publish_event": "craig_mq.publishing.publisher",
     "subscribe_dlq": "craig_mq.runtime.subscribe",
 }
 

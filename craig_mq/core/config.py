@@ -7,12 +7,13 @@ defaults and documentation at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import attrs
 
+from craig_mq.core.config_fields import duration, duration_text, one_of, optional_duration, whole, within
 from craig_mq.core.errors import DlqConfigError
 
 MAX_NAME_BYTES = 255
@@ -24,60 +25,6 @@ QueueType: TypeAlias = Literal["classic", "quorum"]
 DeadLetterBy: TypeAlias = Literal["client", "broker"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
-
-
-def _duration(value: timedelta | float) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    if not isinstance(value, bool):
-        try:
-            return timedelta(seconds=value)
-        except (OverflowError, TypeError, ValueError):
-            pass
-    # What is no duration is refused by the validator, which knows the field's name.
-    return cast("timedelta", value)
-
-
-def _optional_duration(value: timedelta | float | None) -> timedelta | None:
-    return None if value is None else _duration(value)
-
-
-def _within(low_s: float, high_s: float, *, or_none: bool = False) -> _Validator:
-    low, high = timedelta(seconds=low_s), timedelta(seconds=high_s)
-    allowed = f"{_text(low)} to {_text(high)}" + (", or None" if or_none else "")
-
-    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
-        if value is None and or_none:
-            return
-        if not isinstance(value, timedelta) or not low <= value <= high:
-            raise DlqConfigError(field.name, value, allowed)
-
-    return check
-
-
-def _text(duration: timedelta) -> str:
-    seconds = duration.total_seconds()
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"
-
-
-def _whole(low: int, high: int) -> _Validator:
-    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise DlqConfigError(field.name, value, f"an integer from {low} to {high}")
-
-    return check
-
-
-def _one_of(*choices: str) -> _Validator:
-    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
-        if value not in choices:
-            raise DlqConfigError(field.name, value, "one of " + ", ".join(map(repr, choices)))
-
-    return check
 
 
 @attrs.define(frozen=True, slots=True)
@@ -90,12 +37,12 @@ class DlqRetryConfig:
     """
 
     parking_ttl: timedelta = attrs.field(
-        default=timedelta(seconds=600), converter=_duration, validator=_within(1, 86_400)
+        default=timedelta(seconds=600), converter=duration, validator=within(1, 86_400)
     )
-    park_cap: int = attrs.field(default=12, validator=_whole(1, 100))
-    handler_attempts: int = attrs.field(default=3, validator=_whole(1, 10))
+    park_cap: int = attrs.field(default=12, validator=whole(1, 100))
+    handler_attempts: int = attrs.field(default=3, validator=whole(1, 10))
     depth_sample_interval: timedelta = attrs.field(
-        default=timedelta(seconds=30), converter=_duration, validator=_within(1, 3_600)
+        default=timedelta(seconds=30), converter=duration, validator=within(1, 3_600)
     )
 
 
@@ -109,56 +56,56 @@ class SubscriptionOptions:
     (30 min) whatever their values. ``return_route`` "queue" returns past the exchange (decisions, 11).
     """
 
-    prefetch: int = attrs.field(default=32, validator=_whole(1, 65_535))
-    concurrency: int = attrs.field(default=16, validator=_whole(1, 65_535))
+    prefetch: int = attrs.field(default=32, validator=whole(1, 65_535))
+    concurrency: int = attrs.field(default=16, validator=whole(1, 65_535))
     handler_timeout: timedelta = attrs.field(
-        default=timedelta(seconds=300), converter=_duration, validator=_within(0.001, 1_500)
+        default=timedelta(seconds=300), converter=duration, validator=within(0.001, 1_500)
     )
     drain_timeout: timedelta = attrs.field(
-        default=timedelta(seconds=10), converter=_duration, validator=_within(0, 3_600)
+        default=timedelta(seconds=10), converter=duration, validator=within(0, 3_600)
     )
     start_timeout: timedelta | None = attrs.field(
         default=timedelta(seconds=30),
-        converter=_optional_duration,
-        validator=_within(0.001, 86_400, or_none=True),
+        converter=optional_duration,
+        validator=within(0.001, 86_400, or_none=True),
     )
     connect_timeout: timedelta = attrs.field(
-        default=timedelta(seconds=10), converter=_duration, validator=_within(0.001, 300)
+        default=timedelta(seconds=10), converter=duration, validator=within(0.001, 300)
     )
     rpc_timeout: timedelta = attrs.field(
-        default=timedelta(seconds=10), converter=_duration, validator=_within(0.001, 300)
+        default=timedelta(seconds=10), converter=duration, validator=within(0.001, 300)
     )
     confirm_timeout: timedelta = attrs.field(
-        default=timedelta(seconds=30), converter=_duration, validator=_within(0.001, 600)
+        default=timedelta(seconds=30), converter=duration, validator=within(0.001, 600)
     )
     settle_timeout: timedelta = attrs.field(
-        default=timedelta(seconds=5), converter=_duration, validator=_within(0.001, 60)
+        default=timedelta(seconds=5), converter=duration, validator=within(0.001, 60)
     )
     abort_grace: timedelta = attrs.field(
-        default=timedelta(seconds=1), converter=_duration, validator=_within(0, 60)
+        default=timedelta(seconds=1), converter=duration, validator=within(0, 60)
     )
     heartbeat: timedelta = attrs.field(
-        default=timedelta(seconds=15), converter=_duration, validator=_within(1, 3_600)
+        default=timedelta(seconds=15), converter=duration, validator=within(1, 3_600)
     )
     parking_hold_limit: timedelta = attrs.field(
-        default=timedelta(seconds=20), converter=_duration, validator=_within(0.001, 600)
+        default=timedelta(seconds=20), converter=duration, validator=within(0.001, 600)
     )
-    return_route: ReturnRoute = attrs.field(default="exchange", validator=_one_of("exchange", "queue"))
-    queue_type: QueueType = attrs.field(default="classic", validator=_one_of("classic", "quorum"))
+    return_route: ReturnRoute = attrs.field(default="exchange", validator=one_of("exchange", "queue"))
+    queue_type: QueueType = attrs.field(default="classic", validator=one_of("classic", "quorum"))
     backoff_base: timedelta = attrs.field(
-        default=timedelta(seconds=1), converter=_duration, validator=_within(0.001, 300)
+        default=timedelta(seconds=1), converter=duration, validator=within(0.001, 300)
     )
     backoff_cap: timedelta = attrs.field(
-        default=timedelta(seconds=30), converter=_duration, validator=_within(0.001, 3_600)
+        default=timedelta(seconds=30), converter=duration, validator=within(0.001, 3_600)
     )
     stable_after: timedelta = attrs.field(
-        default=timedelta(seconds=10), converter=_duration, validator=_within(0, 3_600)
+        default=timedelta(seconds=10), converter=duration, validator=within(0, 3_600)
     )
 
     def __attrs_post_init__(self) -> None:
         """Check what two fields mean together."""
         if self.backoff_cap < self.backoff_base:
-            allowed = f"at least backoff_base ({_text(self.backoff_base)})"
+            allowed = f"at least backoff_base ({duration_text(self.backoff_base)})"
             raise DlqConfigError("backoff_cap", self.backoff_cap, allowed)
 
 
@@ -176,8 +123,7 @@ def validate_names(queue: str, binding_keys: Sequence[str], return_route: Return
     if not binding_keys and return_route == "exchange":
         raise DlqConfigError("binding_keys", binding_keys, "at least one key when returns go by the exchange")
     for key in binding_keys:
-        _require_text("binding_keys", key)
-        _require_length("binding_keys", key)
+        validate_routing_key("binding_keys", key)
 
 
 def _require_name(field: str, name: str) -> None:
@@ -191,6 +137,12 @@ def _require_name(field: str, name: str) -> None:
 def _require_text(field: str, text: object) -> None:
     if not isinstance(text, str) or _CONTROL.search(text):
         raise DlqConfigError(field, text, "text without control characters")
+
+
+def validate_routing_key(field: str, key: str) -> None:
+    """Check a routing key against the wire's 255 bytes of UTF-8. Raises DlqConfigError."""
+    _require_text(field, key)
+    _require_length(field, key)
 
 
 def _require_length(field: str, name: str) -> None:

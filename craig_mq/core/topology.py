@@ -10,6 +10,7 @@ import attrs
 from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX, QueueType
 
 DEAD_LETTER_EXCHANGE = "craig.dlx"
+EVENTS_EXCHANGE = "craig.events"
 QUORUM_DELIVERY_LIMIT = 2**31 - 1
 
 _NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})

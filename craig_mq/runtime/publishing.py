@@ -94,6 +94,7 @@ class Publishing:
         self._channel: Channel | None = None
         self._large: Channel | None = None
         self._opening_failed = "the session is ending"
+        self._was_open = False
         self._one_large = trio.Lock()
         self._one_alone = trio.Lock()
         self._timers: dict[trio.CancelScope, float] = {}
@@ -105,6 +106,15 @@ class Publishing:
     def in_flight(self) -> int:
         """How many publishes wait for their confirm."""
         return len(self._timers)
+
+    @property
+    def opening_failed(self) -> str | None:
+        """Why no connection came to be, None where one did."""
+        return None if self._was_open else self._opening_failed
+
+    def open(self) -> None:
+        """Let ``run`` connect now, before the first publish."""
+        self._wanted.set()
 
     async def wait_resolved(self) -> None:
         """Return once no publish waits for its confirm."""
@@ -124,6 +134,7 @@ class Publishing:
             async with self._broker.connect(self._options) as connection:
                 self._channel = await connection.open_channel(confirms=True)
                 self._connection = connection
+                self._was_open = True
                 self._opened.set()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._watch_blocked, connection)

@@ -62,6 +62,10 @@ class Performs(Protocol[F]):
         """Leave a delivery unsettled."""
         ...
 
+    def report_in_flight(self) -> None:
+        """Say how many deliveries are in flight, if anybody listens."""
+        ...
+
     def leave(self) -> None:
         """Account for every delivery that stays unacked."""
         ...

@@ -1,0 +1,1 @@
+"""Publishing events: durable, mandatory, confirmed, bounded, with an outcome for every one."""
