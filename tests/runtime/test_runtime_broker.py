@@ -60,8 +60,26 @@ async def test_parked_due_returned_handled(station):
     assert [await station.look(name) for name in (QUEUE, PARKING, QUARANTINE)] == [(0, 0)] * 3
 
 
+async def test_replicas_share_a_parking_queue(station):
+    """Three replicas on one parking queue keep every due time; each message is handled twice in all."""
+    station.script = lambda letter: PARK if letter.park_count == 0 else None
+    config = DlqRetryConfig(parking_ttl=4)
+    async with trio.open_nursery() as nursery:
+        replicas = [await station.start(nursery, config=config) for _ in range(3)]
+        published = [await station.publish() for _ in range(9)]
+        await station.until(lambda: sum(replica.statistics().acked for replica in replicas) == 9)
+        for replica in replicas:
+            replica.shutdown()
+    assert station.calls == dict.fromkeys(published, 2)
+    for envelope_id in published:
+        first, second = (at for at, letter in station.letters if letter.envelope.id == envelope_id)
+        assert second - first + 0.05 >= 4.0
+        assert second - first < 8.0
+    assert [await station.look(name) for name in (QUEUE, PARKING, QUARANTINE)] == [(0, 0)] * 3
+
+
 async def test_a_nack_is_no_evidence(station, rabbit, vhost_url):
-    """NACK-01: a full parking queue nacks; nothing is acked, the session fails and backs off, and heals."""
+    """NACK-01: a full parking queue nacks; nothing is acked, the session fails, is gone, and heals (S4)."""
     vhost = vhost_url.rsplit("/", 1)[1]
     station.script = lambda _: PARK
     async with trio.open_nursery() as nursery:
@@ -76,6 +94,9 @@ async def test_a_nack_is_no_evidence(station, rabbit, vhost_url):
         assert subscription.statistics().parked == 0
         await trio.to_thread.run_sync(rabbit.ctl, "clear_policy", "-p", vhost, "full")
         await station.until(lambda: subscription.statistics().parked == 1, seconds=60)
+        listed = await trio.to_thread.run_sync(rabbit.ctl, "list_connections", "vhost", "client_properties")
+        mine = [line for line in listed.splitlines() if line.startswith(vhost)]
+        assert sum("security.dlq main" in line for line in mine) == 2
         subscription.shutdown()
     assert {event.end for event in station.heard(SessionDown)} == {"SETTLEMENT_FAILED", "SHUTDOWN"}
     assert await station.look(PARKING) == (1, 0)

@@ -360,3 +360,60 @@ async def test_up_is_not_connected(autojump_clock, rig):
         await trio.sleep(5)
         assert subscription.snapshot().main.consuming is True
         assert [event.generation for event in rig.heard(SessionUp) if event.arm == "main"][-1] >= 2
+
+
+async def test_a_redriven_capture_that_fails_again_is_quarantined_again(autojump_clock, rig):
+    """RET-07: a quarantined capture sent back under its original key is quarantined again."""
+    async with rig.subscribed(rig.handler(lambda _: PERMANENT)):
+        envelope_id = rig.publish("dlq.svc.a")
+        await trio.sleep(1)
+        (body,) = rig.broker.queue(QUARANTINE).bodies
+        (first,) = rig.quarantined
+        rig.broker.publish("craig.dlx", first.original_routing_key, body)
+        await trio.sleep(1)
+        assert rig.calls == {envelope_id: 2}
+        assert [capture.original_routing_key for capture in rig.quarantined] == ["dlq.svc.a"] * 2
+        assert {capture.occurrence_token for capture in rig.quarantined} == {first.occurrence_token}
+
+
+async def test_cancelled_while_consuming_leaves_no_consumer(autojump_clock, rig):
+    """CCAN-03: a start cancelled between basic.consume and its answer leaves no consumer at the broker."""
+    for _ in range(20):
+        rig.broker.inject(FaultPlan([Fault("consume", Delay(1.0), times=None)]))
+        with trio.move_on_after(0.5):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(rig.subscribe())
+    rig.broker.inject(None)
+    async with rig.subscribed():
+        await trio.sleep(3)
+        assert len(rig.broker.connections) == 3
+        assert rig.broker.queue(QUEUE).consumers == rig.broker.queue(PARKING).consumers == 1
+
+
+async def test_a_half_open_parking_connection(autojump_clock, rig):
+    """HALF-04: while the broker holds a dead connection's delivery the new session waits quietly."""
+    config = DlqRetryConfig(parking_ttl=15)
+    async with rig.subscribed(rig.handler(park_once), config=config) as subscription:
+        envelope_id = rig.publish()
+        await trio.sleep(5)
+        assert rig.broker.queue(PARKING).unacked == 1
+        rig.broker.freeze(f"craig_mq {QUEUE} parking")
+        await trio.sleep(120)
+        assert subscription.snapshot().parking.consuming
+        assert subscription.snapshot().parking.generation == 2
+        assert rig.calls == {envelope_id: 2}
+        assert subscription.snapshot().main.generation == 1
+
+
+async def test_a_late_confirm_after_the_bound_is_still_unknown(autojump_clock, rig):
+    """CONF-02: a confirm that comes after its bound is no evidence: two copies, two captures."""
+    rig.broker.inject(FaultPlan([Fault("confirm", Delay(40.0), name=QUARANTINE)]))
+    async with rig.subscribed(rig.handler(lambda _: PERMANENT)):
+        rig.publish()
+        await trio.sleep(30.5)
+        assert [failure.stage for failure in rig.heard(SettlementFailure)] == ["unknown"]
+        await trio.sleep(30)
+        copies = rig.quarantined
+        assert len(copies) == 2
+        assert len({copy.capture_id for copy in copies}) == 2
+        assert len({copy.occurrence_token for copy in copies}) == 1
