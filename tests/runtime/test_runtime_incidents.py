@@ -116,7 +116,7 @@ async def test_restart_during_heavy_publishing(autojump_clock, rig):
         rig.broker.crash(returning_acks=0)
         await trio.sleep(1)
         rig.broker.restart()
-        await trio.sleep(60)
+        await trio.sleep(40)
         assert len(rig.heard(SettlementFailure)) == 1
         assert rig.ready() == 0
         assert {str(c.occurrence_token)[-32:] for c in rig.parked} == {i.replace("-", "") for i in ids}
