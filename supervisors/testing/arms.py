@@ -7,7 +7,11 @@ supervisors.testing.arms`` explores every schedule of it and prints the counts.
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import attrs
 import trio
@@ -19,6 +23,7 @@ from supervisors.exits import SettlementFailed
 from supervisors.shutdown import sleep_or_shutdown
 from supervisors.spec import Body, ChildSpec, RestartType, SupervisorSpec
 from supervisors.supervisor import Supervisor
+from supervisors.testing.explore import Exploration, explore
 from supervisors.testing.monitor import Monitor
 from supervisors.testing.trace import TraceChecker
 
@@ -28,7 +33,7 @@ _CLEANUP_BOUND_S = 5.0
 
 @attrs.frozen
 class ArmsPlan:
-    """``ends_s``: how long the failing sessions of parking and main run; ``generations`` counts all of a session.
+    """``ends_s``: how long the failing sessions of parking and main run; ``generations``: sessions per arm.
 
     ``requests`` are the injections: any of ``"drain"`` and ``"cancel"``.
     """
@@ -40,25 +45,16 @@ class ArmsPlan:
 
 
 class Arms:
-    """One run of the scenario; a ``Scenario`` for ``explore``. ``make`` replaces the supervisor, to plant defects."""
+    """One run of the scenario; a ``Scenario`` for ``explore``."""
 
-    def __init__(
-        self,
-        plan: ArmsPlan,
-        make: Callable[..., Supervisor] = Supervisor,
-        *,
-        supervise: Callable[..., Body] = supervised,
-    ) -> None:
+    def __init__(self, plan: ArmsPlan) -> None:
         self.plan = plan
         self.monitor = Monitor()
         self.checker = TraceChecker()
         self._scope = trio.CancelScope()
-        arms = [
-            self._arm(name, run_s, supervise)
-            for name, run_s in zip(("parking", "main"), plan.ends_s, strict=True)
-        ]
+        arms = [self._arm(name, run_s) for name, run_s in zip(("parking", "main"), plan.ends_s, strict=True)]
         sampler = [ChildSpec("sampler", self.monitor.watch(_sampler))] if plan.sampler else []
-        self.handle = make(SupervisorSpec("subscription", (*sampler, *arms)), observer=self._observe)
+        self.handle = Supervisor(SupervisorSpec("subscription", (*sampler, *arms)), observer=self._observe)
         offered = {"drain": self._drain, "cancel": self._cancel}
         self.injections: dict[str, Callable[[], None]] = {name: offered[name] for name in plan.requests}
 
@@ -81,7 +77,7 @@ class Arms:
         """Cancel everything."""
         self._scope.cancel(reason="abandoned")
 
-    def _arm(self, name: str, run_s: float, supervise: Callable[..., Body]) -> ChildSpec:
+    def _arm(self, name: str, run_s: float) -> ChildSpec:
         session = ChildSpec(
             "session",
             self.monitor.watch(_session(run_s, self.plan.generations)),
@@ -89,7 +85,7 @@ class Arms:
             significant=True,
         )
         inner = SupervisorSpec(name, (session,), max_restarts=None)
-        return ChildSpec(name, supervise(inner), RestartType.TRANSIENT, max_restarts=0, significant=True)
+        return ChildSpec(name, supervised(inner), RestartType.TRANSIENT, max_restarts=0, significant=True)
 
     def _observe(self, event: Event) -> None:
         self.checker(event)
@@ -123,3 +119,38 @@ def _session(run_s: float, generations: int) -> Body:
         return None
 
     return session
+
+
+FULL = (
+    ArmsPlan((5.0, 5.0), 3, ("drain", "cancel")),
+    ArmsPlan((5.0, 7.0), 3, ("drain", "cancel")),
+)
+
+
+def explore_arms(plan: ArmsPlan) -> Exploration:
+    """Every schedule of one plan."""
+    return explore(lambda: Arms(plan))
+
+
+def explore_all(plans: tuple[ArmsPlan, ...] = FULL, workers: int = 2) -> list[Exploration]:
+    """Every schedule of every plan, ``workers`` plans at a time, each in a process of its own."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(explore_arms, plans))
+
+
+def main() -> int:
+    """Explore the full plans and print the counts; 0 iff each is complete and without violation."""
+    begun = time.monotonic()
+    explored = explore_all()
+    for plan, seen in zip(FULL, explored, strict=True):
+        sys.stdout.write(
+            f"{plan}\n  runs {seen.runs}, states {seen.states}, merged {seen.merged}, "
+            f"complete {seen.complete}, violations {len(seen.violations)}\n"
+        )
+    total = sum(seen.runs for seen in explored)
+    sys.stdout.write(f"{total} runs in {time.monotonic() - begun:.0f} s\n")
+    return 0 if all(seen.complete and not seen.violations for seen in explored) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
