@@ -276,6 +276,7 @@ def test_the_sweep_finds_a_planted_hang():
 
     async def unbounded(ctx):
         ctx.started()
+        await trio.sleep(1)
         try:
             await ctx.shutdown.wait()
         except trio.Cancelled:

@@ -1,0 +1,204 @@
+"""What supervision costs: a child's life, a restart, a group restart, an idle child; beside triotp and OTP.
+
+``python benchmarks/supervisors/bench_supervisors.py`` prints a table; ``--json FILE`` also writes it. Times are medians of
+real time; a restart is measured from the instant the body raises to the first line of the next generation, with
+a backoff of one microsecond. triotp and OTP are measured where they are installed, and left out where not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import shutil
+import statistics
+import subprocess
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+import trio.testing
+
+from supervisors import Backoff, ChildContext, ChildSpec, Strategy, Supervisor, SupervisorSpec
+
+QUICK = Backoff(base_s=1e-6, cap_s=1e-6, min_delay_s=1e-6, stable_after_s=0.0)
+Row = tuple[str, int, float, str]
+
+
+async def idle(context: ChildContext) -> None:
+    context.started()
+    await context.shutdown.wait()
+
+
+async def bare_idle(stop: trio.Event) -> None:
+    await stop.wait()
+
+
+async def child_life_us(count: int) -> float:
+    """Start, run and drain ``count`` supervised children; microseconds per child."""
+    children = tuple(ChildSpec(f"c{n}", idle, backoff=QUICK) for n in range(count))
+    handle = Supervisor(SupervisorSpec("top", children, max_restarts=None))
+    begun = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(handle.run)
+        await handle.wait_ready()
+        handle.shutdown()
+    return (time.perf_counter() - begun) / count * 1e6
+
+
+async def bare_life_us(count: int) -> float:
+    """The same with bare nursery children."""
+    stop = trio.Event()
+    begun = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(bare_idle, stop)
+        await trio.lowlevel.checkpoint()
+        stop.set()
+    return (time.perf_counter() - begun) / count * 1e6
+
+
+async def restart_us(count: int, strategy: Strategy, repeats: int) -> float:
+    """One of ``count`` children raises; microseconds until its group runs again."""
+    crash, back = trio.Event(), trio.Event()
+    raised_at = 0.0
+
+    async def crashing(context: ChildContext) -> None:
+        nonlocal raised_at
+        context.started()
+        await crash.wait()
+        raised_at = time.perf_counter()
+        raise ValueError("crash")
+
+    async def last(context: ChildContext) -> None:
+        context.started()
+        back.set()
+        await context.shutdown.wait()
+
+    async def alone(context: ChildContext) -> None:
+        back.set()
+        await crashing(context)
+
+    one = strategy is Strategy.ONE_FOR_ONE
+    body = alone if one or count == 1 else crashing
+    others = tuple(ChildSpec(f"c{n}", idle, backoff=QUICK) for n in range(max(count - (1 if one else 2), 0)))
+    lasts = () if one or count == 1 else (ChildSpec("last", last, backoff=QUICK),)
+    children = (ChildSpec("crashing", body, backoff=QUICK), *others, *lasts)
+    handle = Supervisor(SupervisorSpec("top", children, strategy, max_restarts=None))
+    samples = []
+    async with trio.open_nursery() as nursery:
+        await nursery.start(handle.run)
+        await handle.wait_ready()
+        for _ in range(repeats):
+            before, crash, back = crash, trio.Event(), trio.Event()
+            before.set()
+            await back.wait()
+            samples.append((time.perf_counter() - raised_at) * 1e6)
+            await handle.wait_ready()
+        handle.shutdown()
+    return statistics.median(samples)
+
+
+async def memory_bytes(count: int, make: Callable[[int], Awaitable[None]]) -> float:
+    """Traced bytes per idle child of ``make(count)``."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(make, count)
+            for _ in range(3):
+                await trio.testing.wait_all_tasks_blocked()
+            used = tracemalloc.get_traced_memory()[0] - before
+            scope.cancel(reason="measured")
+    tracemalloc.stop()
+    return used / count
+
+
+async def supervised_idle(count: int) -> None:
+    children = tuple(ChildSpec(f"c{n}", idle) for n in range(count))
+    await Supervisor(SupervisorSpec("top", children, max_restarts=None)).run()
+
+
+async def nursery_idle(count: int) -> None:
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(bare_idle, stop)
+
+
+async def triotp_restart_us(count: int, repeats: int) -> float:
+    """The one_for_one restart of triotp, whose retries wait for nothing."""
+    from triotp import supervisor  # type: ignore[import-not-found]
+
+    crash, back, raised_at = trio.Event(), trio.Event(), 0.0
+
+    async def crashing() -> None:
+        nonlocal raised_at
+        back.set()
+        await crash.wait()
+        raised_at = time.perf_counter()
+        raise ValueError("crash")
+
+    specs = [supervisor.child_spec(f"c{n}", trio.sleep_forever, []) for n in range(count - 1)]
+    specs.append(supervisor.child_spec("crashing", crashing, []))
+    samples = []
+    async with trio.open_nursery() as nursery:
+        await nursery.start(supervisor.start, specs, supervisor.options(10**9, 1))
+        await back.wait()
+        for _ in range(repeats):
+            before, crash, back = crash, trio.Event(), trio.Event()
+            before.set()
+            await back.wait()
+            samples.append((time.perf_counter() - raised_at) * 1e6)
+        nursery.cancel_scope.cancel()
+    return statistics.median(samples)
+
+
+def otp_restart_us(count: int, strategy: str, repeats: int) -> float:
+    """OTP's ``supervisor``, driven by restart_latency.erl."""
+    here = Path(__file__).parent
+    command = ["escript", str(here / "restart_latency.erl"), strategy, str(count), str(repeats)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def measure(sizes: tuple[int, ...]) -> list[Row]:
+    rows: list[Row] = []
+    for count in (1_000, 10_000):
+        rows.append(("bare nursery child, whole life", count, trio.run(bare_life_us, count), "us/child"))
+        rows.append(("supervised child, whole life", count, trio.run(child_life_us, count), "us/child"))
+    rows.append(("bare nursery child, idle", 10_000, trio.run(memory_bytes, 10_000, nursery_idle), "bytes"))
+    rows.append(("supervised child, idle", 10_000, trio.run(memory_bytes, 10_000, supervised_idle), "bytes"))
+    for strategy in Strategy:
+        for count in sizes:
+            repeats = 200 if strategy is Strategy.ONE_FOR_ONE else max(5, 500 // count)
+            rows.append((f"restart, {strategy.value}", count, trio.run(restart_us, count, strategy, repeats), "us"))
+    if importlib.util.find_spec("triotp"):
+        rows += [("restart, triotp", n, trio.run(triotp_restart_us, n, 50), "us") for n in sizes]
+    if shutil.which("escript"):
+        rows += [
+            (f"restart, OTP {strategy.value}", n, otp_restart_us(n, strategy.value, 50), "us")
+            for strategy in Strategy
+            for n in sizes
+        ]
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 10, 100, 10_000])
+    options = parser.parse_args()
+    rows = measure(tuple(options.sizes))
+    for name, count, value, unit in rows:
+        print(f"{name:36}{count:>8}{value:>14.1f} {unit}")
+    if options.json:
+        keys = ("name", "children", "value", "unit")
+        table: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in rows]
+        options.json.write_text(json.dumps(table, indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
