@@ -124,6 +124,7 @@ def _session(run_s: float, generations: int) -> Body:
 FULL = (
     ArmsPlan((5.0, 5.0), 3, ("drain", "cancel")),
     ArmsPlan((5.0, 7.0), 3, ("drain", "cancel")),
+    ArmsPlan((7.0, 5.0), 3, ("drain", "cancel")),
 )
 
 

@@ -6,7 +6,10 @@ import ast
 import re
 from pathlib import Path
 
-from supervisors.rules import load_rules, main, render_rules
+from supervisors.diagram import main as draw
+from supervisors.diagram import render_svg
+from supervisors.rules import load_rules, main, render_markdown, render_rules
+from supervisors.transitions import TRANSITIONS
 
 HERE = Path(__file__).parent
 
@@ -50,9 +53,28 @@ def test_every_test_that_names_a_rule_is_in_the_table():
 
 def test_the_command_prints_each_rule_with_its_tests(capsys):
     """S52: python -m supervisors.rules prints every rule and every test."""
-    main()
+    main([])
     printed = capsys.readouterr().out
     assert printed == render_rules(load_rules()) + "\n"
     for rule in load_rules():
         assert f"{rule.id}  {rule.text}" in printed
         assert all(test in printed for test in rule.tests)
+
+
+DOCS = HERE.parents[1] / "docs/supervisors"
+
+
+def test_the_page_of_the_rules_is_the_table(capsys):
+    """S52: the rules page of the documentation is what the table gives, with a link from each rule to its tests."""
+    main(["--markdown"])
+    assert capsys.readouterr().out == (DOCS / "rules.md").read_text("utf-8")
+    assert render_markdown(load_rules()).count("{download}") == sum(len(rule.tests) for rule in load_rules())
+
+
+def test_the_diagram_is_the_transition_table(capsys):
+    """S52: the diagram of the documentation is drawn from the transition table: every edge, with its cause."""
+    draw()
+    assert capsys.readouterr().out == (DOCS / "transitions.svg").read_text("utf-8")
+    svg = render_svg()
+    assert svg.count("<path") == len(TRANSITIONS)
+    assert all(f">{cause}<" in svg for cause in set(TRANSITIONS.values()))
