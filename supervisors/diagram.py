@@ -1,4 +1,4 @@
-"""The transition table as a picture: ``python -m supervisors.diagram`` prints the SVG of the documentation."""
+"""The transition table as a picture: ``python -m supervisors.diagram`` prints the documentation's SVG."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _HALF_WIDTH, _HALF_HEIGHT, _BEND, _LINE = 56, 22, 0.16, 18
 
 
 def render_svg() -> str:
-    """Every state as a box (live ones filled), every edge as a numbered arrow, every number in a legend."""
+    """Every state as a box (live ones filled), every edge as a numbered arrow, each number in a legend."""
     height = 600 + _LINE * len(TRANSITIONS)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {height}"',
+        ' font-family="sans-serif" font-size="13">',
         "<title>Transitions of a child</title>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4"',
+        ' markerWidth="8" markerHeight="8" orient="auto">',
         '<polygon points="0,0 8,4 0,8" fill="#444"/></marker></defs>',
         f'<rect width="740" height="{height}" fill="#fff"/>',
     ]
@@ -44,8 +46,9 @@ def _box(state: ChildState) -> str:
     x, y = _PLACES[state]
     fill = "#d7ecd9" if state in LIVE else "#eee"
     return (
-        f'<rect x="{x - _HALF_WIDTH}" y="{y - _HALF_HEIGHT}" width="{2 * _HALF_WIDTH}" height="{2 * _HALF_HEIGHT}"'
-        f' rx="8" fill="{fill}" stroke="#444"/><text x="{x}" y="{y + 5}" text-anchor="middle">{state.name}</text>'
+        f'<rect x="{x - _HALF_WIDTH}" y="{y - _HALF_HEIGHT}"'
+        f' width="{2 * _HALF_WIDTH}" height="{2 * _HALF_HEIGHT}" rx="8" fill="{fill}" stroke="#444"/>'
+        f'<text x="{x}" y="{y + 5}" text-anchor="middle">{state.name}</text>'
     )
 
 

@@ -49,7 +49,7 @@ class Failed:
 
 @attrs.frozen
 class StartTimedOut:
-    """The ``detail`` of a start that did not report within ``seconds`` (S61); ``own`` is the body's own detail."""
+    """The detail of a start that did not report within ``seconds`` (S61); ``own``: the body's own detail."""
 
     seconds: float
     own: object = None

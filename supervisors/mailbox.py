@@ -19,9 +19,6 @@ class Mailbox:
         self._items: deque[Input] = deque()
         self._wakeup = trio.Event()
 
-    def __bool__(self) -> bool:
-        return bool(self._items)
-
     def post(self, event: Input) -> None:
         """Add an input and wake the supervisor. Never blocks, callable from any task of this Trio run."""
         self._items.append(event)

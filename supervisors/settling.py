@@ -1,7 +1,7 @@
-"""Settlements against shutdown: accepted at once, flushed un-raced and bounded, refused once the gate is closed.
+"""Settlements against shutdown: accepted at once, flushed un-raced and bounded, refused past the gate.
 
-A session owns one ``SettlementGate``. Workers ask it directly before each settlement; one writer flushes what
-was accepted. Nothing here knows a broker: ``write`` is the transport's, ``abort`` its synchronous last resort.
+A session owns one ``SettlementGate``. Workers ask it directly before each settlement; one writer flushes
+what was accepted. Nothing here knows a broker: ``write`` is the transport's, ``abort`` its last resort.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SettlementGate(Generic[T]):
             self.closed_because = reason
 
     def accept(self, tag: T) -> bool:
-        """Take one settlement for the next flush; False if the gate is closed, or the tag was settled before."""
+        """Take one settlement for the next flush; False if the gate is closed or the tag was taken before."""
         if self.closed_because is not None or tag in self._admitted:
             return False
         self._admitted.add(tag)
@@ -58,8 +58,8 @@ class SettlementGate(Generic[T]):
         """Write everything accepted so far, shielded, until the oldest settlement's bound.
 
         Past the bound, or if ``write`` raises an Exception, the outcome is unknown even if the call reports
-        success later; the gate closes and ``abort`` is called, by a sibling task if the write does not give up
-        within the grace (S42). A cancel from outside is not raised here: it waits for the caller's next
+        success later; the gate closes and ``abort`` is called, by a sibling task if the write does not give
+        up within the grace (S42). A cancel from outside is not raised here: it waits for the caller's next
         checkpoint, so the outcome is always told.
         """
         batch, self._unflushed = self._unflushed, []
@@ -89,11 +89,11 @@ class SettlementGate(Generic[T]):
         return Flushed(tags, "written" if written or not tags else "unknown")
 
 
-async def _write_until(
+async def _write_until(  # noqa: ASYNC910 - ``write`` is the checkpoint
     deadline: float, write: Callable[[Sequence[T]], Awaitable[None]], tags: Sequence[T]
 ) -> bool:
-    """True only for a clean return within the deadline, read inside the scope, right after the await (S41)."""
-    with trio.CancelScope(deadline=deadline) as scope:
+    """True only for a clean return within the deadline, read inside the scope after the await (S41)."""
+    with trio.CancelScope(deadline=deadline) as scope:  # noqa: ASYNC912 - ``write`` is the cancel point
         try:
             await write(tags)
         except Exception:  # noqa: BLE001 - any failed write is an unknown settlement

@@ -1,8 +1,8 @@
-"""A supervised service without a broker: one writer task serves counters, two pollers feed it, one is flaky."""
+"""A supervised service without a broker: a counter task, and two pollers that feed it; one is flaky."""
 
 import trio
 
-from supervisors import Backoff, ChildContext, ChildSpec, Strategy, Supervisor, SupervisorSpec, render
+from supervisors import Backoff, Body, ChildContext, ChildSpec, Strategy, Supervisor, SupervisorSpec, render
 
 
 async def main() -> dict[str, int]:
@@ -14,7 +14,7 @@ async def main() -> dict[str, int]:
         async for name in receive:
             totals[name] = totals.get(name, 0) + 1
 
-    def poller(name: str, fails_at: int = 0):
+    def poller(name: str, fails_at: int = 0) -> Body:
         async def poll(ctx: ChildContext) -> None:
             ctx.started()
             for round_number in range(1, 1_000):
@@ -36,6 +36,6 @@ async def main() -> dict[str, int]:
     async with trio.open_nursery() as nursery:
         await nursery.start(service.run)
         await trio.sleep(9.75)
-        print(render(service.snapshot()))
+        print(render(service.snapshot()))  # noqa: T201 - it is an example
         service.shutdown("that was enough")
     return totals

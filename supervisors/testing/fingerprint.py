@@ -1,8 +1,8 @@
 """A digest of all a Trio run still depends on: tasks with their stacks *and locals*, scopes, the clock.
 
-Two runs with equal digests have equal futures, so the exploration may follow one of them only. What it must not
-see (addresses, counters that only order) is left out; what it cannot see into is named by type. An object may
-say what matters about it with a method ``__fingerprint__() -> object``.
+Two runs with equal digests have equal futures, so the exploration may follow one of them only. What it must
+not see (addresses, counters that only order) is left out; what it cannot see into is named by type. An
+object may say what matters about it with a method ``__fingerprint__() -> object``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def fingerprint(*extra: object) -> bytes:
 
 def _task(task: Any, digest: _Digest) -> tuple[object, ...]:
     scheduled = task._next_send_fn is not None  # noqa: SLF001 - no public word for "runnable"
-    status, scopes = task._cancel_status, []  # noqa: SLF001
+    status: Any = task._cancel_status  # noqa: SLF001
+    scopes: list[object] = []
     while status is not None:
         scopes.append(_scope(digest, status._scope))  # noqa: SLF001
         status = status.parent
@@ -126,7 +127,7 @@ def _sequence(digest: _Digest, value: Any) -> object:
     return [digest.of(item) for item in value]
 
 
-def _context(digest: _Digest, value: ChildContext) -> object:
+def _context(_: _Digest, value: ChildContext) -> object:
     return value.path, value.generation, value.shutdown.reason, value.abort is None, value.nested is None
 
 

@@ -21,6 +21,7 @@ from supervisors.errors import (
 )
 from supervisors.events import Event
 from supervisors.exits import Failed, SettlementFailed
+from supervisors.shutdown import Shutdown
 from supervisors.spec import Body, ChildSpec, RestartType, Strategy, SupervisorSpec
 from supervisors.supervisor import Supervisor
 from supervisors.testing.monitor import Monitor
@@ -40,7 +41,7 @@ class FatalFault(BaseException):
 
 
 class RandomTree:
-    """One tree, drawn from ``seed``. ``run`` raises for a broken law, a report the model denies, or a hang."""
+    """One tree, drawn from ``seed``; ``run`` raises for a broken law, a report the model denies, a hang."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)  # noqa: S311 - a scenario, not a secret
@@ -63,13 +64,13 @@ class RandomTree:
         if self.handle.last_observer_error is not None:
             raise self.handle.last_observer_error
 
-    async def _run_tree(self) -> None:
+    async def _run_tree(self) -> None:  # noqa: ASYNC910 - giving up is a checkpoint too
         try:
             await self.handle.run()
         except* (IntensityError, StartError, ChildError, StuckError, FaultError, FatalFault):
             pass  # giving up is a legal end of a random tree
 
-    async def _meddle(self, scope: trio.CancelScope) -> None:
+    async def _meddle(self, scope: trio.CancelScope) -> None:  # noqa: ASYNC910 - it may do nothing
         requests: list[Callable[[], Awaitable[object]]] = [
             lambda: self.handle.start_child(self._child(depth=0)),
             lambda: self.handle.terminate_child(self._some_child()),
@@ -143,7 +144,7 @@ class RandomTree:
                 if reports:
                     context.started()
                 with trio.move_on_after(run_s if end else 1_000):
-                    await (trio.sleep_forever() if deaf else context.shutdown.wait())
+                    await (Shutdown() if deaf else context.shutdown).wait()
                 return _finish(end)
             finally:
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + slow_s):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 import trio
@@ -66,6 +66,8 @@ class FaultPlan:
             case Fault.LATE_SUCCESS:
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + self.late_s):
                     await trio.sleep_forever()
+            case _:
+                assert_never(self.fault)
 
 
 @types.coroutine

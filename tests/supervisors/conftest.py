@@ -1,4 +1,4 @@
-"""What the tests of the supervisor share: scripted bodies, and a tree that is shut down when the test is done."""
+"""What the tests of the supervisor share: scripted bodies, and a tree that is shut down after the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Script:
         return body
 
     def failing(self, name: str, make: Callable[[], object], *, runs: int = 1, after_s: float = 0.0) -> Body:
-        """The first ``runs`` generations end with ``make()`` (returned, or raised if an exception); then forever."""
+        """The first ``runs`` generations end with ``make()`` (returned, or raised if an exception)."""
 
         async def body(ctx: ChildContext) -> object:
             if ctx.generation > runs:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, T201 - the mutants quote lines of the shipped code; the command prints
 """The mutation gate: known defects of real supervisors, planted in the shipped code, each killed by a named test.
 
 ``python tests/supervisors/mutation_gate.py`` prints the kill matrix. Each mutant is one textual change of one file in

@@ -77,7 +77,7 @@ def test_ageing_is_opt_in():
     st.floats(0, 1, exclude_max=True),
 )
 def test_every_delay_lies_between_min_delay_and_cap(ends, jitter, u):
-    """S30, S32: whatever the history and the jitter, a restart waits at least min_delay and at most the cap."""
+    """S30, S32: whatever the history and the jitter."""
     backoff, counters = Backoff(jitter=jitter), Counters()
     for end, ran_s in ends:
         counters = after_end(backoff, counters, end, ran_s)
@@ -98,7 +98,7 @@ def test_a_count_without_end_stays_at_the_cap():
 
 
 def test_chance_is_a_function_of_seed_path_and_generation():
-    """S26: u comes from (seed, child path, generation) alone, lies in [0, 1), and differs where they differ."""
+    """S26: u comes from (seed, child path, generation) alone, lies in [0, 1)."""
     seen = {chance(seed, path, n) for seed in (0, 1) for path in ("a/b", "a/c") for n in range(1, 50)}
     assert len(seen) == 2 * 2 * 49
     assert all(0 <= u < 1 for u in seen)

@@ -194,7 +194,7 @@ async def test_a_terminated_group_leader_lets_its_group_go_on(autojump_clock, sc
     """S22, S59: terminating the leader in its backoff starts the stopped members at once, without it."""
     children = (
         ChildSpec("mate", script.forever("mate")),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), runs=9), backoff=Backoff(base_s=30)),
+        ChildSpec("lead", script.failing("lead", ValueError, runs=9), backoff=Backoff(base_s=30)),
     )
     spec = SupervisorSpec("top", children, Strategy.ONE_FOR_ALL, max_restarts=None)
     async with opened(spec, ready=False) as handle:
@@ -209,7 +209,7 @@ async def test_terminating_a_member_that_its_group_is_stopping_retires_it(autoju
     children = (
         ChildSpec("mate", script.forever("mate", cleanup_s=3)),
         ChildSpec("temp", script.forever("temp"), TEMPORARY),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), after_s=1)),
+        ChildSpec("lead", script.failing("lead", ValueError, after_s=1)),
     )
     async with opened(SupervisorSpec("top", children, Strategy.ONE_FOR_ALL), ready=False) as handle:
         await trio.sleep(2)
@@ -227,7 +227,7 @@ async def test_children_added_or_restarted_during_a_group_restart_take_their_tur
     """S8, S22, S59: a start requested while a group restart holds its place waits for the group's walk."""
     children = (
         ChildSpec("done", script.failing("done", lambda: None), TRANSIENT),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), after_s=1), backoff=Backoff(base_s=4)),
+        ChildSpec("lead", script.failing("lead", ValueError, after_s=1), backoff=Backoff(base_s=4)),
     )
     spec = SupervisorSpec("top", children, Strategy.ONE_FOR_ALL)
     async with opened(spec, ready=False) as handle, trio.open_nursery() as nursery:

@@ -9,7 +9,7 @@ EXAMPLE = Path(__file__).parents[2] / "docs/supervisors/example.py"
 
 
 async def test_the_example_counts_through_a_restart(autojump_clock, capsys):
-    """S20, S27, S46: the documented service restarts its flaky poller after its backoff, and drains in reverse."""
+    """S20, S27, S46: the documented service restarts its flaky poller after its backoff."""
     totals = await runpy.run_path(str(EXAMPLE))["main"]()
     assert totals == {"steady": 10, "flaky": 10}
     assert "flaky #2 running" in capsys.readouterr().out

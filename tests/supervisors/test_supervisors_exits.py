@@ -35,7 +35,7 @@ ERRORS = {
     st.randoms(use_true_random=False),
 )
 def test_the_first_class_in_the_order_names_the_end(kinds, cancelled, draining, random):
-    """S13, S15: fatal > cancelled > settlement > other > drained > completed, in whatever order errors came."""
+    """S13, S15: fatal > cancelled > settlement > other > drained > completed."""
     random.shuffle(kinds)
     outcome = Raised(BaseExceptionGroup("all", [ERRORS[kind]() for kind in kinds]))
     end = classify(outcome, cancel_reason="stop" if cancelled else None, draining=draining)
@@ -55,12 +55,12 @@ def test_the_first_class_in_the_order_names_the_end(kinds, cancelled, draining, 
     ],
 )
 def test_a_body_may_return_its_end(outcome, draining, expected):
-    """S13: a body returns None, SettlementFailed or Failed; a drain requested before turns None into drained."""
+    """S13: a body returns None, SettlementFailed or Failed."""
     assert classify(outcome, cancel_reason=None, draining=draining) == expected
 
 
 def test_cancelled_means_a_cancel_was_issued():
-    """S15: a stray Cancelled without a cancel of this generation is a failure; with one, the error stays beside."""
+    """S15: a stray Cancelled without a cancel of this generation is a failure; with one."""
     stray = ValueError("looks like a cancellation")
     assert classify(Raised(stray), cancel_reason=None, draining=False) == Failed(stray)
     assert classify(Raised(stray), cancel_reason="stop", draining=False) == Cancelled("stop", Failed(stray))
@@ -80,7 +80,7 @@ def test_no_leaf_of_a_group_is_dropped():
 
 
 def test_leaves_beyond_exception_are_fatal():
-    """S17: KeyboardInterrupt, SystemExit and any other non-Exception leaf make the end fatal, even under cancel."""
+    """S17: KeyboardInterrupt, SystemExit and any other non-Exception leaf make the end fatal."""
     for kind in (KeyboardInterrupt, SystemExit, GeneratorExit):
         error = BaseExceptionGroup("g", [ValueError(), kind()])
         assert classify(Raised(error), cancel_reason="stop", draining=False) == Fatal(error)

@@ -25,7 +25,7 @@ async def test_the_group_starts_at_the_later_of_wake_and_last_end(autojump_clock
     """S22: members stop at once; the restart begins at max(leader's wake, last member's end)."""
     children = (
         ChildSpec("slow", script.forever("slow", cleanup_s=7)),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError())),
+        ChildSpec("lead", script.failing("lead", ValueError)),
     )
     async with opened(SupervisorSpec("top", children, ALL), ready=False):
         await trio.sleep(6.9)
@@ -38,7 +38,7 @@ async def test_the_group_waits_for_the_leaders_backoff(autojump_clock, script, o
     """S22: quick members are stopped at once and stay down until the leader's backoff is over."""
     children = (
         ChildSpec("quick", script.forever("quick")),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError()), backoff=Backoff(base_s=4)),
+        ChildSpec("lead", script.failing("lead", ValueError), backoff=Backoff(base_s=4)),
     )
     async with opened(SupervisorSpec("top", children, ALL), ready=False) as handle:
         await trio.sleep(3.9)
@@ -51,7 +51,7 @@ async def test_a_group_restart_is_one_budget_event(autojump_clock, script, opene
     """S23, S19: one end and its group's restart use the budget once, and only the leader's counters move."""
     children = (
         *(ChildSpec(n, script.forever(n)) for n in "abc"),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError())),
+        ChildSpec("lead", script.failing("lead", ValueError)),
     )
     async with opened(SupervisorSpec("top", children, ALL, max_restarts=1), ready=False) as handle:
         await trio.sleep(3)
@@ -62,7 +62,7 @@ async def test_a_group_restart_is_one_budget_event(autojump_clock, script, opene
 
 
 async def test_a_members_own_failure_during_the_group_stop_is_absorbed(autojump_clock, script, opened):
-    """S24: a member that fails while its group is being stopped ends as cancelled, ours: no budget, no backoff."""
+    """S24: a member that fails while its group is being stopped ends as cancelled, ours: no budget."""
 
     async def member(ctx):
         ctx.started()
@@ -88,7 +88,7 @@ async def test_a_temporary_member_is_stopped_and_removed(autojump_clock, script,
     """S25: a temporary child is never restarted, not even by its group."""
     children = (
         ChildSpec("temp", script.forever("temp"), RestartType.TEMPORARY),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError())),
+        ChildSpec("lead", script.failing("lead", ValueError)),
         ChildSpec("mate", script.forever("mate")),
     )
     async with opened(SupervisorSpec("top", children, ALL), ready=False) as handle:
@@ -100,10 +100,10 @@ async def test_a_temporary_member_is_stopped_and_removed(autojump_clock, script,
 async def test_temporary_and_completed_children_are_left_down(autojump_clock, script, opened):
     """S18, S25: a temporary child's end restarts nobody, and a transient one that completed stays done."""
     children = (
-        ChildSpec("temp", script.failing("temp", lambda: ValueError()), RestartType.TEMPORARY),
+        ChildSpec("temp", script.failing("temp", ValueError), RestartType.TEMPORARY),
         ChildSpec("job", script.failing("job", lambda: None), RestartType.TRANSIENT),
         ChildSpec("mate", script.forever("mate")),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), after_s=5)),
+        ChildSpec("lead", script.failing("lead", ValueError, after_s=5)),
     )
     async with opened(SupervisorSpec("top", children, ALL), ready=False) as handle:
         await trio.sleep(9)
@@ -117,9 +117,9 @@ async def test_temporary_and_completed_children_are_left_down(autojump_clock, sc
 async def test_an_earlier_failure_takes_over_a_rest_for_one_restart(autojump_clock, script, opened):
     """S21: while a rest_for_one group waits, an earlier child's end widens the group; all start in order."""
     children = (
-        ChildSpec("a", script.failing("a", lambda: ValueError(), after_s=1)),
+        ChildSpec("a", script.failing("a", ValueError, after_s=1)),
         ChildSpec("b", script.forever("b")),
-        ChildSpec("c", script.failing("c", lambda: ValueError()), backoff=Backoff(base_s=4)),
+        ChildSpec("c", script.failing("c", ValueError), backoff=Backoff(base_s=4)),
         ChildSpec("d", script.forever("d")),
     )
     async with opened(SupervisorSpec("top", children, REST), ready=False) as handle:
@@ -133,11 +133,11 @@ async def test_an_earlier_failure_takes_over_a_rest_for_one_restart(autojump_clo
 
 
 async def test_an_earlier_failure_joins_a_group_that_is_still_stopping(autojump_clock, script, opened):
-    """S21, S24: an earlier child's end during the group's stop extends that stop; nothing starts in between."""
+    """S21, S24: an earlier child's end during the group's stop extends that stop."""
     children = (
-        ChildSpec("a", script.failing("a", lambda: ValueError(), after_s=1)),
+        ChildSpec("a", script.failing("a", ValueError, after_s=1)),
         ChildSpec("b", script.forever("b")),
-        ChildSpec("c", script.failing("c", lambda: ValueError())),
+        ChildSpec("c", script.failing("c", ValueError)),
         ChildSpec("d", script.forever("d", cleanup_s=5)),
     )
     async with opened(SupervisorSpec("top", children, REST), ready=False) as handle:
@@ -160,7 +160,7 @@ async def test_a_failed_start_retries_alone(autojump_clock, script, opened):
         await script.forever("flaky")(ctx)
 
     children = (
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), after_s=0.5)),
+        ChildSpec("lead", script.failing("lead", ValueError, after_s=0.5)),
         ChildSpec("flaky", flaky),
         ChildSpec("last", script.forever("last")),
     )
@@ -175,7 +175,7 @@ async def test_a_failing_group_exhausts_the_budget(autojump_clock, script):
     """S23, S37: group restarts beyond the budget stop everyone in reverse and raise."""
     children = (
         ChildSpec("a", script.forever("a")),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), runs=99), backoff=Backoff(base_s=0.1)),
+        ChildSpec("lead", script.failing("lead", ValueError, runs=99), backoff=Backoff(base_s=0.1)),
     )
     with pytest.raises(IntensityError) as info:
         await run_supervisor(SupervisorSpec("top", children, ALL, max_restarts=2))
@@ -199,7 +199,7 @@ async def test_a_member_in_its_own_backoff_waits_for_its_turn(autojump_clock, sc
     children = (
         ChildSpec("flaky", flaky, start_failure="retry"),
         ChildSpec("slow", script.forever("slow", cleanup_s=4)),
-        ChildSpec("lead", script.failing("lead", lambda: ValueError(), after_s=0.5)),
+        ChildSpec("lead", script.failing("lead", ValueError, after_s=0.5)),
     )
     async with opened(SupervisorSpec("top", children, ALL), ready=False) as handle:
         await trio.sleep(2)

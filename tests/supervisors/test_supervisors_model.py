@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisors import ChildSpec, IllegalInputError, Strategy, SupervisorSpec, step
+from supervisors import ChildSpec, ClosedError, IllegalInputError, Strategy, Supervisor, SupervisorSpec, step
+from supervisors.actions import Finish
 from supervisors.draft import Draft
 from supervisors.exits import Returned
 from supervisors.inputs import BringUp, DrainRequested, Ended, Reached, Started, TimerFired, WalkOver
 from supervisors.mailbox import Timers
 from supervisors.roster import Roster
 from supervisors.row import Row
-from supervisors.state import LIVE, Child, ChildState, Head
+from supervisors.state import LIVE, Child, ChildState, Head, Walk, WalkKind
 from supervisors.transitions import TRANSITIONS
-from supervisors.walks import on_reached, on_walk_over, wake_group
+from supervisors.walks import wake_group
 
 
 async def idle(ctx):
@@ -67,8 +68,9 @@ def test_derived_events_need_a_walk():
             step(head, child, event, 0.0)
     with pytest.raises(IllegalInputError):
         wake_group(Draft(head, child, 0.0), leader=None)
-    assert on_reached
-    assert on_walk_over
+    lost = Head(spec, "top", walk=Walk(WalkKind.GATHER))
+    with pytest.raises(IllegalInputError):
+        step(lost, None, WalkOver(), 0.0)
 
 
 def test_an_edge_outside_the_table_is_refused():
@@ -127,3 +129,12 @@ def test_timers_fire_in_order_and_only_as_last_set(settings):
         fired.append(model.pop(child))
     assert fired == sorted(fired)
     assert all(at > 10 for at in model.values())
+
+
+def test_an_idle_supervisor_does_nothing():
+    """S6: outside run() no effect is carried out, and a parent's drain of one that ended is no error."""
+    handle = Supervisor(SupervisorSpec("top"))
+    with pytest.raises(ClosedError):
+        handle._perform(Finish())
+    handle._close()
+    handle.drain_from_parent("late")

@@ -9,7 +9,8 @@ import pytest
 import trio
 
 from supervisors import ChildSpec, Strategy, SupervisorSpec, render, run_supervisor, supervised, to_json
-from supervisors.events import InputTaken, SupervisorStarted
+from supervisors.events import HookRaised, InputTaken, SupervisorStarted
+from supervisors.inputs import BringUp, DrainRequested
 from supervisors.testing import TraceChecker, TraceError, check_trace
 
 
@@ -163,3 +164,29 @@ async def test_without_an_observer_nothing_is_reported(autojump_clock, script):
     with trio.move_on_after(2.5):
         await run_supervisor(flaky_tree(script))
     assert script.events == []
+
+
+def brought_up(*reports):
+    spec = SupervisorSpec("top")
+    return [SupervisorStarted("top", 0.0, spec), InputTaken("top", 0.0, BringUp()), *reports]
+
+
+def test_a_missing_report_shows_at_the_next_input_or_at_the_end():
+    """S52: a report the model gave and the log lacks is found at the next input."""
+    checker = TraceChecker()
+    for event in brought_up():
+        checker(event)
+    with pytest.raises(TraceError, match="lacks"):
+        checker.finish()
+    with pytest.raises(TraceError, match="lacks"):
+        checker(InputTaken("top", 1.0, DrainRequested("now")))
+    with pytest.raises(TraceError, match="lacks"):
+        checker.finish()
+
+
+def test_what_a_hook_raised_is_no_report_of_the_model():
+    """S50, S52: HookRaised stands in the log without the model knowing it."""
+    checker = TraceChecker()
+    for event in brought_up(HookRaised("top", 0.0, "c", OSError())):
+        checker.check(event)
+    assert checker.error is None

@@ -73,7 +73,7 @@ async def test_the_bound_runs_from_the_oldest_unflushed_settlement(autojump_cloc
 
 
 async def test_a_late_success_is_unknown(autojump_clock):
-    """S41, S42: past its bound a settlement is unknown even if the call then reports success; the wire is aborted."""
+    """S41, S42: past its bound a settlement is unknown even if the call then reports success."""
     gate, wire = SettlementGate[int](bound_s=5, grace_s=10), Wire(slow_s=6, deaf=True)
     gate.accept(1)
     assert await gate.flush(wire.write, wire.abort) == Flushed((1,), "unknown")
@@ -98,7 +98,7 @@ async def test_a_failed_write_is_unknown(autojump_clock):
 
 
 async def test_after_a_failure_no_settlement_begins(autojump_clock):
-    """S43, S44: once the gate is closed nothing is accepted; what was accepted before keeps its true outcome."""
+    """S43, S44: once the gate is closed nothing is accepted."""
     gate, wire, late = SettlementGate[int](), Wire(slow_s=2), []
 
     async def fail() -> None:
@@ -141,7 +141,7 @@ async def test_the_old_session_is_gone_before_the_new_one_connects(autojump_cloc
 
 
 async def test_a_close_that_hangs_is_aborted_before_the_next_generation(autojump_clock, opened):
-    """S4, S42: an old session whose close hangs is aborted by its hook; only then does the next one connect."""
+    """S4, S42: an old session whose close hangs is aborted by its hook."""
     log: list[str] = []
 
     async def session(ctx):
@@ -163,7 +163,7 @@ async def test_a_close_that_hangs_is_aborted_before_the_next_generation(autojump
 
 
 async def test_shutdown_goes_from_parent_to_child_only(autojump_clock):
-    """S45: a drain request reaches child tokens, made before or after it; a child's own stays with the child."""
+    """S45: a drain request reaches child tokens, made before or after it."""
     parent = Shutdown()
     early = parent.child()
     lone = parent.child()
@@ -176,7 +176,7 @@ async def test_shutdown_goes_from_parent_to_child_only(autojump_clock):
 
 
 async def test_a_sleep_ends_at_the_shutdown_request(autojump_clock):
-    """S33: sleep_or_shutdown sleeps in full, or ends within one step of the request; negative seconds are refused."""
+    """S33: sleep_or_shutdown sleeps in full, or ends within one step of the request."""
     shutdown = Shutdown()
     assert await sleep_or_shutdown(3, shutdown)
     async with trio.open_nursery() as nursery:

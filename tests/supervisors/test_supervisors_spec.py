@@ -69,7 +69,7 @@ def test_a_child_budget_no_backoff_can_reach_is_refused():
 
 
 def test_a_permanent_child_cannot_trigger_auto_shutdown():
-    """S58: a significant permanent child with auto_shutdown is a contradiction; without, it feeds readiness."""
+    """S58: a significant permanent child with auto_shutdown is a contradiction; without."""
     child = ChildSpec("c", idle, significant=True)
     with pytest.raises(SpecError, match="auto_shutdown"):
         SupervisorSpec("s", (child,), auto_shutdown="any")

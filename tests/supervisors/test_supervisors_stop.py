@@ -102,7 +102,7 @@ async def test_a_stop_during_backoff_ends_the_wait_at_once(autojump_clock, scrip
     """S33, S48: a stop request ends a backoff within one scheduler step, and nothing restarts."""
     spec = SupervisorSpec(
         "top",
-        (ChildSpec("c", script.failing("c", lambda: ValueError(), runs=9), backoff=Backoff(base_s=30)),),
+        (ChildSpec("c", script.failing("c", ValueError, runs=9), backoff=Backoff(base_s=30)),),
         max_restarts=None,
     )
     async with opened(spec, ready=False) as handle:
@@ -114,9 +114,7 @@ async def test_a_stop_during_backoff_ends_the_wait_at_once(autojump_clock, scrip
 
 async def test_the_waits_of_all_children_end_before_the_first_drain(autojump_clock, script, opened):
     """S33: a child in backoff is done at the stop request itself, however long the others take to drain."""
-    flaky = ChildSpec(
-        "flaky", script.failing("flaky", lambda: ValueError(), runs=9), backoff=Backoff(base_s=30)
-    )
+    flaky = ChildSpec("flaky", script.failing("flaky", ValueError, runs=9), backoff=Backoff(base_s=30))
     slow = ChildSpec("slow", script.forever("slow", cleanup_s=20))
     async with opened(SupervisorSpec("top", (flaky, slow), max_restarts=None), ready=False) as handle:
         await trio.sleep(1)
@@ -181,11 +179,8 @@ async def test_a_fatal_end_is_never_restarted(autojump_clock, script):
     )
     with pytest.raises(KeyboardInterrupt):
         await run_supervisor(SupervisorSpec("top", children))
-    assert script.log == ["a up", "f up", "z up", "z cancelled", "a cancelled"] or script.log == [
-        "a up",
-        "f up",
-        "a cancelled",
-    ]
+    assert script.log[:2] == ["a up", "f up"]
+    assert script.log[2:] in (["z up", "z cancelled", "a cancelled"], ["a cancelled"])
 
 
 async def test_a_fatal_sibling_not_at_the_cursor_hurries_the_drain(autojump_clock, script, opened):
@@ -241,7 +236,7 @@ async def test_an_own_error_under_cancel_is_raised_beside_cancelled(autojump_clo
 async def test_a_child_that_fails_during_the_drain_stays_down(autojump_clock, script, opened):
     """S14, S48: a child that ends by itself while others drain is not restarted."""
     children = (
-        ChildSpec("flaky", script.failing("flaky", lambda: SettlementFailed(), runs=9, after_s=2)),
+        ChildSpec("flaky", script.failing("flaky", SettlementFailed, runs=9, after_s=2)),
         ChildSpec("slow", script.forever("slow", cleanup_s=20)),
     )
     async with opened(SupervisorSpec("top", children, max_restarts=None)) as handle:
@@ -268,7 +263,7 @@ async def test_failed_data_under_cancel_is_raised_too(autojump_clock, script, op
 
 async def test_the_accepted_stop_comes_before_a_wakeup_of_the_same_instant(autojump_clock, script, opened):
     """S48: a stop request taken from the mailbox before a wake-up that is due lets nothing start."""
-    spec = SupervisorSpec("top", (ChildSpec("c", script.failing("c", lambda: ValueError(), runs=9)),))
+    spec = SupervisorSpec("top", (ChildSpec("c", script.failing("c", ValueError, runs=9)),))
     async with opened(spec, ready=False) as handle:
         await trio.sleep(1 - 1e-9)
         assert handle.which_children()[0].state == "backoff"
@@ -291,7 +286,7 @@ async def test_nothing_starts_once_the_own_scope_is_cancelled(autojump_clock, sc
 
 
 async def test_a_stuck_child_is_reported_every_interval_and_waited_for(autojump_clock, script, opened):
-    """S49, S50: a shield longer than the stop deadline shows as STUCK reports; run() waits, then raises StuckError."""
+    """S49, S50: a shield longer than the stop deadline shows as STUCK reports; run() waits."""
     spec = SupervisorSpec(
         "top", (ChildSpec("c", script.forever("c", cleanup_s=11), stop_timeout_s=2, stuck_interval_s=5),)
     )
@@ -303,7 +298,7 @@ async def test_a_stuck_child_is_reported_every_interval_and_waited_for(autojump_
 
 
 async def test_the_last_rung_pulls_the_abort_hook(autojump_clock, script, opened):
-    """S42, S50: with on_stuck="abort" the child's synchronous hook is called, and a hook that raises is reported."""
+    """S42, S50: with on_stuck="abort" the child's synchronous hook is called."""
     aborted = trio.Event()
 
     async def stuck(ctx):
@@ -359,8 +354,8 @@ async def test_a_broken_supervisor_cancels_every_child_first(autojump_clock, scr
 
 
 async def test_a_cancel_that_meets_a_timer_is_not_lost(autojump_clock, script):
-    """S51: a parent's cancel at the very instant a wake-up is due stops the tree; it is no deadline of the wait."""
-    spec = SupervisorSpec("top", (ChildSpec("c", script.failing("c", lambda: ValueError(), runs=99)),))
+    """S51: a parent's cancel at the very instant a wake-up is due stops the tree."""
+    spec = SupervisorSpec("top", (ChildSpec("c", script.failing("c", ValueError, runs=99)),))
     with trio.move_on_after(1) as scope:
         await run_supervisor(spec)
     assert scope.cancelled_caught
