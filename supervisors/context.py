@@ -39,6 +39,7 @@ class ChildContext:
         on_started: Callable[[object], None],
         on_change: Callable[[], None],
         observer: Observer | None,
+        hosted: dict[str, Nested],
     ) -> None:
         self.id = id
         self.path = path
@@ -47,7 +48,7 @@ class ChildContext:
         self.observer = observer
         self.on_change = on_change
         self.abort: Callable[[], None] | None = None
-        self.nested: Nested | None = None
+        self._hosted = hosted
         self._on_started: Callable[[object], None] | None = on_started
 
     def started(self, value: object = None) -> None:
@@ -59,6 +60,10 @@ class ChildContext:
             raise RuntimeError(f"{self.path}: started() was called twice in generation {self.generation}")
         report, self._on_started = self._on_started, None
         report(value)
+
+    def host(self, nested: Nested) -> None:
+        """Show ``nested``, the supervisor this body runs, in the parent's readiness and snapshots."""
+        self._hosted[self.id] = nested
 
     def set_abort(self, hook: Callable[[], None]) -> None:
         """Give the last rung something to pull: a synchronous call that ends a stuck generation (S50)."""

@@ -29,7 +29,7 @@ def supervised(spec: SupervisorSpec, *, observer: Observer | None = None) -> Bod
 
     async def body(context: ChildContext) -> None:
         inner = Supervisor(spec, observer=observer or context.observer, context=context)
-        context.nested = inner
+        context.host(inner)
         context.shutdown.listen(inner.drain_from_parent)
         await inner.run()
 

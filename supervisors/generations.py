@@ -33,6 +33,7 @@ class Generations:
         self._observe = observe
         self._observer = observer
         self._live: dict[str, tuple[ChildContext, trio.CancelScope]] = {}
+        self.hosted: dict[str, Nested] = {}
 
     def start(self, spec: ChildSpec, generation: int) -> None:
         """Start a generation. It is shielded from the outside: only its supervisor cancels it (S5)."""
@@ -48,6 +49,7 @@ class Generations:
             on_started=on_started,
             on_change=self._on_change,
             observer=self._observer,
+            hosted=self.hosted,
         )
         scope = trio.CancelScope(shield=True)
         self._live[spec.id] = (context, scope)
@@ -84,8 +86,7 @@ class Generations:
 
     def nested(self, child: str) -> Nested | None:
         """The supervisor that runs as this child's body, if one does."""
-        live = self._live.get(child)
-        return None if live is None else live[0].nested
+        return self.hosted.get(child)
 
     async def _run(  # noqa: ASYNC910 - a body without a checkpoint is the body's own affair
         self, spec: ChildSpec, context: ChildContext, scope: trio.CancelScope
@@ -97,4 +98,5 @@ class Generations:
         except BaseException as error:  # noqa: BLE001, ASYNC103 - the end is data, classified by the model
             outcome = Raised(error)
         del self._live[spec.id]
+        self.hosted.pop(spec.id, None)
         self._post(Ended(spec.id, context.generation, outcome))

@@ -107,8 +107,9 @@ class Handle:
         roster, generations = self._roster, self._generations
         if roster is None or generations is None or not roster.head.ready:
             return False
-        nested = (generations.nested(child.spec.id) for child in roster if child.spec.significant)
-        return all(inner is None or inner.ready for inner in nested)
+        return all(
+            inner.ready for child, inner in generations.hosted.items() if roster[child].spec.significant
+        )
 
     async def wait_ready(self) -> None:
         """Return once ``ready``. Raises ``ClosedError`` if the supervisor ends first."""

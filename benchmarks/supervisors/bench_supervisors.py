@@ -1,4 +1,4 @@
-"""What supervision costs: a child's life, a restart, a group restart, an idle child; beside triotp and OTP.
+"""What supervision costs: a child's life, a restart, a group's, an idle child; beside triotp and OTP.
 
 ``python benchmarks/supervisors/bench_supervisors.py`` prints a table; ``--json FILE`` also writes it. Times are
 medians of real time. A restart is measured from the instant the body raises to the first line of the next

@@ -128,7 +128,7 @@ def _sequence(digest: _Digest, value: Any) -> object:
 
 
 def _context(_: _Digest, value: ChildContext) -> object:
-    return value.path, value.generation, value.shutdown.reason, value.abort is None, value.nested is None
+    return value.path, value.generation, value.shutdown.reason, value.abort is None
 
 
 _ARMS: dict[type, Arm] = {}
@@ -151,5 +151,5 @@ _BY_BASE: tuple[tuple[type | tuple[type, ...], Arm], ...] = (
     (ChildSpec, lambda _, value: value.id),
     (SupervisorSpec, lambda _, value: value.name),
     (ChildContext, _context),
-    (Generations, lambda digest, value: digest.of(value.live())),
+    (Generations, lambda digest, value: digest.of((value.live(), list(value.hosted)))),
 )
