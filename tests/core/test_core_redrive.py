@@ -67,3 +67,17 @@ def test_what_no_handler_can_be_given_stays(
         with pytest.raises(AttributeError):
             refused.body  # noqa: B018 -- a refusal has nothing to publish
         assert why in refused.why
+
+
+def test_the_operator_may_keep_the_cycle_count_and_give_a_new_identity(
+    dead: Make, order: Make, deliver: Make
+) -> None:
+    """A kept park count travels on, and a new identity is one token per capture and round."""
+    subject, body = _quarantined(dead, order, Carried("c", 12, 30, 1))
+    rounds = [redrive(decode_envelope(body), keep_park_count=True, new_identity=True) for _ in range(2)]
+    assert rounds[0] == rounds[1]
+    assert isinstance(rounds[0], Redriven)
+    back = build_dead_letter_delivery(deliver(rounds[0].body), queue="billing.dlq")
+    assert isinstance(back, DeadLetterDelivery)
+    assert back.carried.park_count == 12
+    assert back.token not in {None, subject.token}
