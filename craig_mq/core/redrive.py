@@ -42,9 +42,7 @@ class NotRedrivable:
 Redrive: TypeAlias = Redriven | NotRedrivable
 
 
-def redrive(
-    envelope: EventEnvelope, *, keep_park_count: bool = False, new_identity: bool = False
-) -> Redrive:
+def redrive(envelope: EventEnvelope, *, keep_park_count: bool = False, new_identity: bool = False) -> Redrive:
     """Turn the envelope of a quarantined capture into its next round. Never raises.
 
     ``keep_park_count`` leaves the cycle count as it is. ``new_identity`` mints a token of its own for

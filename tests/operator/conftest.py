@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +16,22 @@ from craig_mq.core.disposition import Disposition
 from craig_mq.core.envelope import decode_envelope
 from craig_mq.core.last_error import LastError
 from craig_mq.core.unwrap import Capture, read_capture
+from craig_mq.operator.account import Account
+from craig_mq.operator.journal import open_journal
+from craig_mq.operator.pace import Pace
+from craig_mq.operator.plan import Plan, Ticks, make_plan
+from craig_mq.operator.redrive import RedriveOptions, redrive_plan
+from craig_mq.operator.scan import scan_queue
+from craig_mq.operator.verdict import Knowledge
+from craig_mq.operator.where import parse_where
 from craig_mq.testing import MemoryBroker, envelope
+from supervisors.shutdown import Shutdown
 
 QUEUE = "security.dlq"
 QUARANTINE = QUEUE + ".quarantine"
 PARKING = QUEUE + ".parking"
 NOW_S = 1_800_000_000.0
+ALL_TICKED = Ticks(may_duplicate=True)
 
 
 class Ward:
@@ -106,3 +117,47 @@ def fill(broker: MemoryBroker):
         return bodies
 
     return put
+
+
+class Desk:
+    """An operator at work on one broker: plan, journal, redrive."""
+
+    def __init__(self, broker: MemoryBroker, ward: Ward, folder: Path) -> None:
+        self.broker, self.ward, self.folder = broker, ward, folder
+        self.fast = RedriveOptions(pace=Pace((1_000.0,)))
+
+    async def plan(self, *where: str, ticks: Ticks = ALL_TICKED, **knowledge: object) -> Plan:
+        """Scan and judge; everything redrivable is ticked unless said otherwise."""
+        scan = await scan_queue(self.broker, QUARANTINE, parse_where(where), now_s=NOW_S)
+        known = Knowledge(**{"queue": QUEUE, "now_s": NOW_S, "hot_window_s": 86_400.0, **knowledge})
+        return make_plan(scan, known, ticks, where=where, made_by="test")
+
+    async def redrive(
+        self,
+        plan: Plan,
+        *,
+        journal: str = "journal",
+        options: RedriveOptions | None = None,
+        stop: Shutdown | None = None,
+    ) -> Account:
+        """Redrive a plan with the journal of that name."""
+        with open_journal(self.folder / journal, plan_sha256="0" * 64, now=lambda: NOW_S) as opened:
+            return await redrive_plan(
+                self.broker, plan, opened, options or self.fast, stop=stop or Shutdown()
+            )
+
+    @property
+    def quarantined(self) -> tuple[bytes, ...]:
+        """What is ready in quarantine, head first."""
+        return self.broker.queue(QUARANTINE).bodies
+
+    @property
+    def redriven(self) -> list[str]:
+        """The capture ids in the dead-letter queue, head first."""
+        return self.ward.ids(self.broker.queue(QUEUE).bodies)
+
+
+@pytest.fixture
+def desk(broker: MemoryBroker, ward: Ward, tmp_path: Path) -> Desk:
+    """An operator at the embedded broker."""
+    return Desk(broker, ward, tmp_path)

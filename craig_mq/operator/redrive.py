@@ -1,0 +1,205 @@
+"""Redriving exactly a plan: windows over the queue, pace, stopping, and the account of it.
+
+What returns to quarantine meanwhile has another capture_id, so a run can't chase its own output (field
+failure CLI-04).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from craig_mq.core.delivery import Delivery
+from craig_mq.operator.account import REDRIVEN, RETURNED, Account
+from craig_mq.operator.connecting import sole
+from craig_mq.operator.journal import Journal, Step
+from craig_mq.operator.lease import MAX_SCAN, WINDOW_S, Lease, lease_queue
+from craig_mq.operator.pace import Pace
+from craig_mq.operator.plan import Plan, PlanEntry
+from craig_mq.operator.row import read_row
+from craig_mq.operator.sender import Attempt, Became, Sender
+from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
+from craig_mq.transport.broker import Broker
+from craig_mq.transport.errors import TransportError
+from supervisors.shutdown import Shutdown, sleep_or_shutdown
+
+MIN_ATTEMPTS: Final = 10
+"""From so many attempts on ``stop_if_returned`` is judged: one of one is not a hundred percent."""
+
+GONE: Final = "no longer in the queue"
+CHANGED: Final = "its content is not what was planned"
+
+
+@attrs.define(frozen=True, slots=True)
+class RedriveOptions:
+    """``stop_if_returned`` is a percentage; None stops at the first message that is not confirmed."""
+
+    pace: Pace = attrs.field(factory=Pace)
+    stop_if_returned: float | None = None
+    window_s: float = WINDOW_S
+    limit: int = MAX_SCAN
+    accept_delivery_count: bool = False
+    sources: Sources = SYSTEM_SOURCES
+
+
+def ignore_account(account: Account) -> None:
+    """Tell nobody."""
+    del account
+
+
+async def redrive_plan(
+    broker: Broker,
+    plan: Plan,
+    journal: Journal,
+    options: RedriveOptions,
+    *,
+    stop: Shutdown,
+    on_progress: Callable[[Account], None] = ignore_account,
+) -> Account:
+    """Redrive what ``plan`` selects and ``journal`` does not know as done; return the account.
+
+    ``stop`` ends the run between two messages, never inside one (field failure CLI-01). Raises as
+    ``lease_queue``, and OSError when the journal can't be written. Cancelled: the message in hand may be
+    published without a line that says so, and is published again by the next run (*uncertain*).
+    """
+    sender = Sender(broker, plan, journal, options.sources)
+    run = _Run(broker, plan, journal, options, sender=sender, stop=stop, on_progress=on_progress)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sender.publishing.run)
+            try:
+                await run.through()
+            finally:
+                sender.publishing.stop()
+    except BaseExceptionGroup as group:
+        raise sole(group) from None
+    return run.account
+
+
+class _Run:
+    def __init__(
+        self,
+        broker: Broker,
+        plan: Plan,
+        journal: Journal,
+        options: RedriveOptions,
+        *,
+        sender: Sender,
+        stop: Shutdown,
+        on_progress: Callable[[Account], None],
+    ) -> None:
+        self._broker = broker
+        self._source = plan.source
+        self._journal = journal
+        self._options = options
+        self._sender = sender
+        self._stop = stop
+        self._on_progress = on_progress
+        self._entries = {entry.key: entry for entry in plan.selected}
+        self.account = Account.of(self._entries)
+        for key in journal.acked & self._entries.keys():
+            self.account.note(key, REDRIVEN)
+        self._wanted = self.account.remaining()
+        self._attempts = self._failures = 0
+        self._began = trio.current_time()
+
+    async def through(self) -> None:
+        """Go through the queue in windows until all was met once, or it must stop."""
+        self._journal.write(Step.RUN)
+        more = True
+        while more and self._wanted and self.account.stopped is None:
+            wanted = len(self._wanted)
+            try:
+                more = not await self._window() and len(self._wanted) < wanted
+            except TransportError as error:
+                self.account.stopped = f"the broker ended the lease: {error}"
+        self.account.uncertain = len(self._journal.uncertain & self._entries.keys())
+        self._journal.write(Step.END, **self.account.document())
+
+    async def _window(self) -> bool:
+        """Hold the queue once, for less than ten minutes; return whether all of it was seen.
+
+        What is not the plan's goes back in its place.
+        """
+        options = self._options
+        async with lease_queue(
+            self._broker,
+            self._source,
+            limit=options.limit,
+            seconds=options.window_s,
+            accept_delivery_count=options.accept_delivery_count,
+        ) as lease:
+            while self._wanted and self.account.stopped is None:
+                if self._stop.requested:
+                    self._asked_to_stop()
+                    break
+                delivery = await lease.receive()
+                if delivery is None:
+                    break
+                await self._met(lease, delivery)
+            if lease.complete and self.account.stopped is None:
+                self._gone()
+            return lease.complete
+
+    async def _met(self, lease: Lease, delivery: Delivery) -> None:
+        row = read_row(delivery, lease.received - 1)
+        if row.key not in self._wanted:
+            return
+        entry = self._entries[row.key]
+        if row.sha256 != entry.sha256:
+            self._journal.write(Step.SKIPPED, entry.key, why=CHANGED)
+            self.account.note(entry.key, CHANGED)
+        elif await self._may_go(entry):
+            self._judge(entry, await self._sender.attempt(lease, delivery, entry))
+        else:
+            return
+        self._wanted.discard(entry.key)
+        self._on_progress(self.account)
+
+    async def _may_go(self, entry: PlanEntry) -> bool:
+        """Wait for the message's turn. What is already confirmed has no turn: it is only acked."""
+        if entry.key in self._journal.confirmed:
+            return True
+        due = self._began + self._options.pace.due(self._attempts)
+        if await sleep_or_shutdown(max(0.0, due - trio.current_time()), self._stop):
+            return True
+        self._asked_to_stop()
+        return False
+
+    def _judge(self, entry: PlanEntry, attempt: Attempt) -> None:
+        """Note the outcome, and stop where going on could do harm."""
+        self._attempts += attempt.went_out
+        match attempt.became:
+            case Became.REDRIVEN:
+                self.account.note(entry.key, REDRIVEN)
+            case Became.UNFIT:
+                self.account.note(entry.key, attempt.words)
+            case Became.RETURNED:
+                self.account.note(entry.key, RETURNED)
+                self._count_failure(attempt)
+            case Became.NACKED:
+                self._count_failure(attempt)
+            case Became.UNKNOWN | Became.NOT_SENT | Became.NOT_ACKED:
+                self.account.stopped = attempt.words
+
+    def _count_failure(self, attempt: Attempt) -> None:
+        self._failures += 1
+        allowed, failures, attempts = self._options.stop_if_returned, self._failures, self._attempts
+        if allowed is None:
+            self.account.stopped = attempt.words
+        elif attempts >= MIN_ATTEMPTS and failures * 100 > allowed * attempts:
+            self.account.stopped = (
+                f"{failures} of {attempts} failed, more than {allowed:g} %: {attempt.words}"
+            )
+
+    def _asked_to_stop(self) -> None:
+        self.account.stopped = f"asked to stop: {self._stop.reason}"
+
+    def _gone(self) -> None:
+        """Everything ready was seen: what is planned and was not met has been acked by somebody."""
+        for key in self._wanted:
+            self.account.note(key, REDRIVEN if key in self._journal.confirmed else GONE)
+        self._wanted = set()
