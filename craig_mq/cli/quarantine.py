@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
 
 import attrs
 import click
 
 from craig_mq.cli.audit_view import print_json
-from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.cli.failures import USAGE, Refusal
+from craig_mq.cli.quarantine_redrive import plan_command, redrive_command
+from craig_mq.cli.quarantine_scan import json_option, max_scan_option, scan_options, scan_target
 from craig_mq.cli.quarantine_view import (
     body_document,
     print_groups,
@@ -24,32 +24,7 @@ from craig_mq.cli.quarantine_view import (
     scan_document,
 )
 from craig_mq.cli.target import Target, read_target, target_options
-from craig_mq.operator.lease import MAX_SCAN
-from craig_mq.operator.scan import Scan, count_by, find_message, group_rows, scan_queue
-from craig_mq.operator.where import parse_where
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-where_option = click.option(
-    "--where",
-    "where",
-    multiple=True,
-    metavar="CONDITION",
-    help="reason=permanent, error~timeout, age>2h, token=none, size>64KiB …; repeat it: all must hold.",
-)
-max_scan_option = click.option(
-    "--max-scan",
-    default=MAX_SCAN,
-    show_default=True,
-    type=click.IntRange(1, 65_535),
-    help="Look at no more than this many messages from the head.",
-)
-
-
-def scan_options(command: F) -> F:
-    """The options of every command that looks through the queue."""
-    return where_option(max_scan_option(json_option(command)))
+from craig_mq.operator.scan import count_by, find_message, group_rows
 
 
 @click.group(name="quarantine")
@@ -76,28 +51,6 @@ def quarantine_group(
       craig-mq quarantine --queue security.dlq redrive --plan plan.json --yes 12 --reason 'fixed in 4.2'
     """  # noqa: D301 - the escape is click's mark for a paragraph to leave as it is
     context.obj = partial(read_target, url, amqp_file, queue, accept=accept_delivery_count)
-
-
-def scan_target(target: Target, where: tuple[str, ...], max_scan: int) -> Scan:
-    """Scan the target's quarantine, with progress on a terminal's stderr."""
-    with plain_errors():
-        conditions = parse_where(where)
-    return target.run(
-        partial(
-            scan_queue,
-            queue=target.quarantine,
-            where=conditions,
-            now_s=time.time(),
-            limit=max_scan,
-            accept_delivery_count=target.accept_delivery_count,
-            on_progress=_on_progress,
-        )
-    )
-
-
-def _on_progress(done: int, total: int) -> None:
-    if sys.stderr.isatty() and (done % 500 == 0 or done == total):
-        click.echo(f"\rlooked at {done} of {total}", err=True, nl=done == total)
 
 
 @quarantine_group.command(name="list")
@@ -174,3 +127,7 @@ def _redaction(name: str | None) -> Callable[[bytes], bytes]:
             f"--redact takes MODULE:FUNCTION, a function from bytes to bytes: {error}", USAGE
         ) from error
     return found
+
+
+for _command in (plan_command, redrive_command):
+    quarantine_group.add_command(_command)

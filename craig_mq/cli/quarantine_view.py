@@ -78,6 +78,21 @@ def print_groups(groups: Sequence[Group], now_s: float) -> None:
     Console().print(table)
 
 
+def print_plan(document: dict[str, Any]) -> None:
+    """A plan in numbers, a line each."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in document.items():
+        words = _counts(value) if isinstance(value, dict) else str(value)
+        table.add_row(name.replace("_", " "), Text(printable(words.encode("utf-8", "replace"))))
+    Console().print(table)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "-"
+
+
 def print_row(row: Row, body: bytes | None) -> None:
     """One row, a field a line; the body below it where given."""
     table = Table(box=None, show_header=False, pad_edge=False)

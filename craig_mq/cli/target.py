@@ -12,6 +12,7 @@ import trio
 
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX
+from craig_mq.operator.connecting import sole
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.opening import open_broker
 
@@ -44,9 +45,12 @@ class Target:
 
 
 async def _with_broker(url: str, work: Callable[[Broker], Awaitable[T]]) -> T:
-    async with open_broker(url) as broker:
-        del url  # no frame below needs it
-        return await work(broker)
+    try:
+        async with open_broker(url) as broker:
+            del url  # no frame below needs it
+            return await work(broker)
+    except BaseExceptionGroup as group:
+        raise sole(group) from None
 
 
 def broker_options(command: F) -> F:

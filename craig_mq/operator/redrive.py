@@ -35,7 +35,10 @@ CHANGED: Final = "its content is not what was planned"
 
 @attrs.define(frozen=True, slots=True)
 class RedriveOptions:
-    """``stop_if_returned`` is a percentage; None stops at the first message that is not confirmed."""
+    """``stop_if_returned`` is a percentage; None stops at the first message that is not confirmed.
+
+    ``who`` and ``reason`` go into the journal.
+    """
 
     pace: Pace = attrs.field(factory=Pace)
     stop_if_returned: float | None = None
@@ -43,6 +46,8 @@ class RedriveOptions:
     limit: int = MAX_SCAN
     accept_delivery_count: bool = False
     sources: Sources = SYSTEM_SOURCES
+    who: str = ""
+    reason: str = ""
 
 
 def ignore_account(account: Account) -> None:
@@ -108,7 +113,7 @@ class _Run:
 
     async def through(self) -> None:
         """Go through the queue in windows until all was met once, or it must stop."""
-        self._journal.write(Step.RUN)
+        self._journal.write(Step.RUN, who=self._options.who, reason=self._options.reason)
         more = True
         while more and self._wanted and self.account.stopped is None:
             wanted = len(self._wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -19,6 +19,7 @@ async def drain_then_leave(
     on_first: Callable[[str], None],
     leave: Callable[[int], object] = os._exit,
     *,
+    numbers: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Call ``on_first`` with the first signal's name; on the second call ``leave(128 + number)``.
@@ -26,7 +27,7 @@ async def drain_then_leave(
     Reports started once the receiver stands. Leaving does not wait for
     anything: what was not settled is redelivered by the broker (supervision, S50).
     """
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*numbers) as signals:
         task_status.started()
         first = await anext(aiter(signals))
         on_first(signal.Signals(first).name)

@@ -1,0 +1,245 @@
+"""``craig-mq quarantine plan|redrive``: the dry run, and carrying out exactly it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import trio
+
+from craig_mq.cli.audit_view import print_json
+from craig_mq.cli.failures import FAILURE, USAGE, Refusal, plain_errors
+from craig_mq.cli.quarantine_scan import json_option, scan_options, scan_target
+from craig_mq.cli.quarantine_view import print_plan
+from craig_mq.cli.target import Target
+from craig_mq.operator.account import Account
+from craig_mq.operator.journal import Journal, open_journal
+from craig_mq.operator.lease import MAX_SCAN
+from craig_mq.operator.pace import DEFAULT_RATE, Pace, parse_ramp, parse_rate
+from craig_mq.operator.plan import Plan, Ticks, make_plan, read_plan, write_plan
+from craig_mq.operator.redrive import RedriveOptions, redrive_plan
+from craig_mq.operator.verdict import Knowledge
+from craig_mq.operator.where import parse_duration
+from craig_mq.service.signals import drain_then_leave
+from craig_mq.transport.broker import Broker
+from supervisors.shutdown import Shutdown
+
+SIGNAL_BASE: Final = 128
+_STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+plan_path = click.Path(dir_okay=False, path_type=Path)
+
+
+def who() -> str:
+    """Who acts: the login name at this host, as far as the system knows them."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = f"uid {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"
+
+
+@click.command(name="plan")
+@scan_options
+@click.option("--out", type=plan_path, required=True, help="Write the plan to this new file.")
+@click.option("--hot-window", default="30d", show_default=True, help="How long the ledger keeps a token hot.")
+@click.option("--allow-duplicates", is_flag=True, help="Select messages that may duplicate, too.")
+@click.option("--keep-park-count", is_flag=True, help="Do not start the cycle count again at 0.")
+@click.option("--allow-returns", is_flag=True, help="With --keep-park-count: select what will return, too.")
+@click.option(
+    "--identity",
+    type=click.Choice(["keep", "new"]),
+    default="keep",
+    show_default=True,
+    help="new: a token of its own for this round, so that nothing absorbs it.",
+)
+@click.pass_obj
+def plan_command(
+    read: Callable[[], Target],
+    *,
+    where: tuple[str, ...],
+    max_scan: int,
+    out: Path,
+    hot_window: str,
+    allow_duplicates: bool,
+    keep_park_count: bool,
+    allow_returns: bool,
+    identity: str,
+    as_json: bool,
+) -> None:
+    """Say what a redrive would do to each message, and write that down as a plan. Changes nothing.
+
+    Verdicts: absorbed (its row is hot: a repeat is absorbed), runs again, may duplicate (needs
+    --allow-duplicates), will return, not redrivable (drain it), copy. Only absorbed and runs again are
+    selected by themselves.
+    """
+    target = read()
+    with plain_errors():
+        window_s = parse_duration(hot_window)
+    scan = scan_target(target, where, max_scan)
+    knowledge = Knowledge(
+        queue=target.queue,
+        now_s=time.time(),
+        hot_window_s=window_s,
+        keep_park_count=keep_park_count,
+        new_identity=identity == "new",
+    )
+    ticks = Ticks(may_duplicate=allow_duplicates, will_return=allow_returns)
+    plan = make_plan(scan, knowledge, ticks, where=where, made_by=who())
+    try:
+        digest = write_plan(plan, out)
+    except OSError as error:
+        raise Refusal(f"cannot write {out}: {error.strerror}", USAGE) from error
+    _tell_plan(plan, digest, out, as_json=as_json)
+
+
+def _tell_plan(plan: Plan, digest: str, path: Path, *, as_json: bool) -> None:
+    document: dict[str, Any] = {
+        "plan": str(path),
+        "sha256": digest,
+        "complete": plan.complete,
+        **plan.counts(),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        print_plan(document)
+
+
+@click.command(name="redrive")
+@click.option("--plan", "plan_file", type=plan_path, required=True, help="The plan to carry out.")
+@click.option("--yes", type=click.IntRange(0), help="Go on, if the plan selects exactly this many messages.")
+@click.option("--reason", help="Why; kept in the journal.")
+@click.option("--rate", help=f"Messages a second.  [default: {DEFAULT_RATE:g}/s]")
+@click.option("--ramp", help="Rates held for ten seconds each, such as 1,2,5,10.")
+@click.option(
+    "--stop-if-returned",
+    metavar="PERCENT",
+    help="Go on over failures until they are more than this.  [default: stop at the first]",
+)
+@click.option("--journal", "journal_file", type=plan_path, help="[default: PLAN.journal]")
+@click.option("--max-scan", default=MAX_SCAN, show_default=True, type=click.IntRange(1, 65_535))
+@json_option
+@click.pass_context
+def redrive_command(
+    context: click.Context,
+    *,
+    plan_file: Path,
+    yes: int | None,
+    reason: str | None,
+    rate: str | None,
+    ramp: str | None,
+    stop_if_returned: str | None,
+    journal_file: Path | None,
+    max_scan: int,
+    as_json: bool,
+) -> None:
+    """Send exactly the plan's selected messages back to craig.dlx, each acked only after its confirm.
+
+    Without --yes it prints what it would do. Killed at any step, run it again with the same plan: the
+    journal knows the exact remainder. SIGTERM, SIGINT or SIGHUP finishes the message in hand, prints the account
+    and exits with 128 plus the signal's number; a second one exits at once. Exits 1 if anything that was
+    planned is still in quarantine.
+    """
+    target: Target = context.obj()
+    with plain_errors():
+        plan, digest = read_plan(plan_file)
+        options = RedriveOptions(
+            pace=Pace(parse_ramp(ramp) if ramp else (parse_rate(rate or f"{DEFAULT_RATE:g}"),)),
+            stop_if_returned=None if stop_if_returned is None else _percent(stop_if_returned),
+            limit=max_scan,
+            accept_delivery_count=target.accept_delivery_count,
+            who=who(),
+            reason=reason or "",
+        )
+    if plan.queue != target.queue:
+        raise Refusal(f"the plan is for {plan.queue}, not for {target.queue}", USAGE)
+    if yes is None:
+        _tell_plan(plan, digest, plan_file, as_json=as_json)
+        click.echo(f"nothing was done: say --yes {len(plan.selected)} --reason '…' to redrive", err=True)
+        return
+    _require_word(plan, yes, reason)
+    path = journal_file or plan_file.with_name(plan_file.name + ".journal")
+    account, signal_name = _carry_out(target, plan, digest, path, options)
+    if as_json:
+        print_json({**account.document(), "journal": str(path)})
+    else:
+        click.echo(account.sentence())
+    if account.stopped is not None:
+        click.echo(f"stopped: {account.stopped}", err=True)
+    if signal_name is not None:
+        context.exit(SIGNAL_BASE + signal.Signals[signal_name])
+    if account.count("redriven") != len(plan.selected):
+        context.exit(FAILURE)
+
+
+def _require_word(plan: Plan, yes: int, reason: str | None) -> None:
+    if yes != len(plan.selected):
+        raise Refusal(f"the plan selects {len(plan.selected)} messages, not {yes}: nothing was done", USAGE)
+    if not reason:
+        raise Refusal("say why: --reason '…'", USAGE)
+
+
+def _carry_out(
+    target: Target, plan: Plan, digest: str, path: Path, options: RedriveOptions
+) -> tuple[Account, str | None]:
+    stop = Shutdown()
+    with plain_errors():
+        try:
+            with open_journal(path, plan_sha256=digest, now=time.time) as journal:
+                account = target.run(
+                    partial(_until_signal, plan=plan, journal=journal, options=options, stop=stop)
+                )
+        except OSError as error:
+            raise Refusal(f"the journal {path}: {error.strerror or error}", FAILURE) from error
+    return account, stop.reason
+
+
+async def _until_signal(
+    broker: Broker, *, plan: Plan, journal: Journal, options: RedriveOptions, stop: Shutdown
+) -> Account:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(drain_then_leave, stop.request, numbers=_STOPPING))
+        account = await redrive_plan(
+            broker, plan, journal, options, stop=stop, on_progress=_Progress(len(plan.selected))
+        )
+        nursery.cancel_scope.cancel(reason="the redrive has ended")
+    return account
+
+
+class _Progress:
+    """One line on a terminal's stderr: done, left, and when it will be through at this speed."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._began = time.monotonic()
+        self._before: int | None = None
+
+    def __call__(self, account: Account) -> None:
+        if not sys.stderr.isatty():
+            return
+        left = account.count("remaining")
+        if self._before is None:
+            self._before = left + 1
+        speed = (self._before - left) / max(1e-6, time.monotonic() - self._began)
+        eta = f", {left / speed:.0f} s to go" if speed > 0 else ""
+        click.echo(f"\r{self._total - left} of {self._total}{eta}   ", err=True, nl=left == 0)
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:  # noqa: PLR2004 - percent
+        raise Refusal(f"--stop-if-returned takes a percentage such as 20%, not {text!r}", USAGE)
+    return value

@@ -1,0 +1,138 @@
+"""``craig-mq quarantine`` as an operator types it."""
+
+from pathlib import Path
+
+import pytest
+
+from craig_mq.core.capture_format import QuarantineReason
+
+
+def shorten(body: bytes) -> bytes:
+    """A redaction for the tests: the first byte only."""
+    return body[:1]
+
+
+def test_list_shows_fields_and_never_bodies(bench) -> None:
+    """The list tells age, reason, error and key of each message, and its JSON holds the same fields."""
+    bodies = bench.fill(bench.capture(error="first\nsecond"), bench.capture(body=b"\xff"), b"junk")
+    found = bench.json("quarantine", "list")
+    assert (found["depth"], found["seen"], found["complete"], found["selected"]) == (3, 3, True, 3)
+    assert [row["reason"] for row in found["rows"]] == ["permanent", "permanent", "no_capture"]
+    assert "body" not in found["rows"][0]
+    text = bench.run("quarantine", "list", "--where", "error~first").output
+    assert "first" in text
+    assert "second" not in text
+    assert "1 selected of 3 seen" in text
+    assert bench.bodies() == bodies
+
+
+def test_stats_group_like_an_exception_list(bench) -> None:
+    """Stats count by reason and error, numbers in the texts put aside."""
+    bench.fill(*(bench.capture(error=f"row {n} is bad") for n in range(4)), b"junk")
+    found = bench.json("quarantine", "stats")
+    assert [(group["reason"], group["rows"]) for group in found["groups"]] == [
+        ("permanent", 4),
+        ("no_capture", 1),
+    ]
+    assert found["by_reason"] == {"permanent": 4, "no_capture": 1}
+    assert "row 0 is bad" in bench.run("quarantine", "stats").output
+
+
+def test_show_renders_one_message_and_its_body_only_when_asked(bench) -> None:
+    """Show takes a key; the body comes with --body, through the redaction where one is named."""
+    [body] = bench.fill(bench.capture())
+    key = bench.json("quarantine", "list")["rows"][0]["key"]
+    assert "body" not in bench.json("quarantine", "show", key)
+    assert bench.json("quarantine", "show", key[:18], "--body")["body"] == body.decode()
+    redacted = bench.json("quarantine", "show", key, "--body", "--redact", f"{__name__}:shorten")
+    assert redacted["body"] == "{"
+    assert "column too long" in bench.run("quarantine", "show", key).output
+    assert "has the key nothing" in bench.run("quarantine", "show", "nothing", exit_code=2).output
+    refused = bench.run("quarantine", "show", key, "--redact", "no.such:thing", exit_code=2).output
+    assert "MODULE:FUNCTION" in refused
+
+
+def test_a_message_cannot_give_the_terminal_orders(bench) -> None:
+    """Escape sequences and markup inside a message are printed as text."""
+    bench.fill(bench.capture(error="\x1b[2J[bold]boo[/bold]"))
+    for command in (("list",), ("stats",)):
+        output = bench.run("quarantine", *command).output
+        assert "\x1b[2J" not in output
+
+
+def test_plan_then_redrive_exactly_it(bench, tmp_path: Path) -> None:
+    """A plan is written without changing anything, and redriving it prints an account that adds up."""
+    bodies = bench.fill(
+        *(bench.capture(error="ab"[n % 2]) for n in range(6)), bench.capture(body=b"\xff", error="a")
+    )
+    out = tmp_path / "plan.json"
+    plan = bench.json("quarantine", "plan", "--where", "error=a", "--out", out, "--hot-window", "9999d")
+    assert (plan["messages"], plan["selected"], plan["complete"]) == (4, 3, True)
+    assert plan["by_verdict"] == {"runs again": 3, "not redrivable": 1}
+    assert plan["routes"] == {"dlq.svc.a": 3}
+    assert bench.bodies() == bodies
+    told = bench.run("quarantine", "redrive", "--plan", out)
+    assert "nothing was done: say --yes 3" in told.output
+    wrong = bench.run("quarantine", "redrive", "--plan", out, "--yes", 2, "--reason", "x", exit_code=2)
+    assert "selects 3 messages, not 2" in wrong.output
+    assert "say why" in bench.run("quarantine", "redrive", "--plan", out, "--yes", 3, exit_code=2).output
+    assert bench.bodies() == bodies
+    done = bench.run(
+        *("quarantine", "redrive", "--plan", out, "--yes", 3, "--reason", "fixed", "--rate", "1000/s")
+    )
+    assert "plan 3 = redriven 3 + returned 0 + skipped 0 + remaining 0" in done.output
+    assert bench.bodies() == (*bodies[1:6:2], bodies[6])
+    journal = (tmp_path / "plan.json.journal").read_text()
+    assert '"reason":"fixed"' in journal
+    assert journal.count('"step":"confirmed"') == 3
+
+
+def test_old_messages_need_a_tick(bench, tmp_path: Path) -> None:
+    """What may duplicate is planned but not selected unless --allow-duplicates says so."""
+    bench.fill(bench.capture())
+    for arguments, selected in (((), 0), (("--allow-duplicates",), 1)):
+        out = tmp_path / f"plan{selected}"
+        found = bench.json("quarantine", "plan", "--out", out, "--hot-window", "1h", *arguments)
+        assert (found["by_verdict"], found["selected"]) == ({"may duplicate": 1}, selected)
+
+
+def test_unroutable_redrives_exit_non_zero(bench, tmp_path: Path) -> None:
+    """RET-04 (b): three returned messages are three failures, exit code 1, and three stay."""
+    bench.fill(*(bench.capture() for _ in range(3)))
+    bench.broker.unbind("craig.dlx", bench.queue, "dlq.#")
+    out = tmp_path / "plan.json"
+    bench.json("quarantine", "plan", "--out", out, "--allow-duplicates")
+    arguments = ("--plan", out, "--yes", 3, "--reason", "x", "--stop-if-returned", "100%", "--rate", "1000")
+    found = bench.json("quarantine", "redrive", *arguments, exit_code=1)
+    assert (found["returned"], found["redriven"]) == (3, 0)
+    assert len(bench.bodies()) == 3
+
+
+def test_a_capped_message_whose_count_is_kept_will_return(bench, tmp_path: Path) -> None:
+    """With --keep-park-count a capped capture is planned as *will return* and needs its own tick."""
+    bench.fill(bench.capture(reason=QuarantineReason.PARK_CAP_EXHAUSTED))
+    keep = ("quarantine", "plan", "--keep-park-count")
+    assert bench.json(*keep, "--out", tmp_path / "a")["selected"] == 0
+    assert bench.json(*keep, "--allow-returns", "--out", tmp_path / "b")["selected"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("list", "--where", "colour=red"), "there is no field 'colour'"),
+        (("redrive", "--plan", "missing.json"), "cannot read missing.json"),
+        (("plan", "--out", "/nowhere/plan.json"), "cannot write /nowhere/plan.json"),
+        (("plan", "--out", "x", "--hot-window", "soon"), "no value of age"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(bench, arguments, words) -> None:
+    """What the operator got wrong is told in one line, with exit code 2."""
+    result = bench.run("quarantine", *arguments, exit_code=2)
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_queue_is_named(bench) -> None:
+    """A queue that does not exist is named with exit code 1."""
+    bench.broker.delete_queue(bench.quarantine)
+    assert "there is no queue" in bench.run("quarantine", "list", exit_code=1).output
