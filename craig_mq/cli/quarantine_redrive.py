@@ -76,7 +76,7 @@ def plan_command(
     identity: str,
     as_json: bool,
 ) -> None:
-    """Say what a redrive would do to each message, and write that down as a plan. Changes nothing.
+    """Say what a redrive would do to each message, and write that down as a plan; change nothing.
 
     Verdicts: absorbed (its row is hot: a repeat is absorbed), runs again, may duplicate (needs
     --allow-duplicates), will return, not redrivable (drain it), copy. Only absorbed and runs again are
@@ -146,9 +146,9 @@ def redrive_command(
     """Send exactly the plan's selected messages back to craig.dlx, each acked only after its confirm.
 
     Without --yes it prints what it would do. Killed at any step, run it again with the same plan: the
-    journal knows the exact remainder. SIGTERM, SIGINT or SIGHUP finishes the message in hand, prints the account
-    and exits with 128 plus the signal's number; a second one exits at once. Exits 1 if anything that was
-    planned is still in quarantine.
+    journal knows the exact remainder. SIGTERM, SIGINT or SIGHUP finishes the message in hand, prints the
+    account and exits with 128 plus the signal's number; a second one exits at once. Exits 1 if anything
+    that was planned is still in quarantine.
     """
     target: Target = context.obj()
     with plain_errors():
