@@ -51,6 +51,9 @@ class State(enum.Enum):
     LEFT = "left"
     FAILED = "failed"
 
+    # Members are equal only to themselves; Enum's own hash is a Python call on every transition.
+    __hash__ = object.__hash__
+
     @property
     def final(self) -> bool:
         """Whether no event is accepted any more."""
