@@ -16,9 +16,11 @@ import trio
 
 from craig_mq.core.close import ChannelClose
 from craig_mq.core.delivery import Delivery
+from craig_mq.core.outcome import ACK_NOT_SENT, AckWritten, SettlementOutcome
 from craig_mq.core.topology import QueueSpec
 from craig_mq.operator.connecting import connected
 from craig_mq.operator.errors import DeliveriesCounted, QueueInUse, QueueMissing
+from craig_mq.runtime.settler import Settler
 from craig_mq.transport.broker import Broker, Channel, Connection, Consumer
 from craig_mq.transport.errors import ClosedError, TransportError
 
@@ -29,6 +31,8 @@ WINDOW_S: Final = 540.0
 
 PATIENCE_S: Final = 10.0
 GIVE_BACK_S: Final = 20.0
+SETTLE_TIMEOUT_S: Final = 5.0
+ABORT_GRACE_S: Final = 1.0
 
 _NOT_FOUND: Final = 404
 _ACCESS_REFUSED: Final = 403
@@ -73,9 +77,24 @@ class Lease:
             return delivery
         return None
 
-    def settled(self, delivery: Delivery) -> None:
-        """Take note that the delivery was acked: it is not handed back."""
-        self._held.discard(delivery.delivery_tag)
+    async def ack(self, delivery: Delivery) -> SettlementOutcome:
+        """Ack what there is evidence for: accepted before any task switch, then flushed within 5 seconds.
+
+        Not raced against cancellation. Anything but AckWritten leaves it unknown whether the broker saw it.
+        """
+        outcomes: list[SettlementOutcome] = []
+        settler = Settler(
+            self.channel,
+            settle_timeout=SETTLE_TIMEOUT_S,
+            abort_grace=ABORT_GRACE_S,
+            abort=self.connection.abort,
+        )
+        settler.ack(delivery.delivery_tag, outcomes.append)
+        await settler.finish()
+        outcome = outcomes[0] if outcomes else ACK_NOT_SENT
+        if isinstance(outcome, AckWritten):
+            self._held.discard(delivery.delivery_tag)
+        return outcome
 
     async def give_back(self) -> None:
         """Cancel, then requeue everything held, then close; bounded, and not raced against cancellation.

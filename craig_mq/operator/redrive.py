@@ -13,14 +13,15 @@ import attrs
 import trio
 
 from craig_mq.core.delivery import Delivery
+from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.operator.account import REDRIVEN, RETURNED, Account
-from craig_mq.operator.connecting import sole
 from craig_mq.operator.journal import Journal, Step
 from craig_mq.operator.lease import MAX_SCAN, WINDOW_S, Lease, lease_queue
 from craig_mq.operator.pace import Pace
 from craig_mq.operator.plan import Plan, PlanEntry
+from craig_mq.operator.publisher import open_publisher
 from craig_mq.operator.row import read_row
-from craig_mq.operator.sender import Attempt, Became, Sender
+from craig_mq.operator.sender import Attempt, Became, Prepare, Sender, next_round
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.errors import TransportError
@@ -63,6 +64,7 @@ async def redrive_plan(
     *,
     stop: Shutdown,
     on_progress: Callable[[Account], None] = ignore_account,
+    prepare: Prepare = next_round,
 ) -> Account:
     """Redrive what ``plan`` selects and ``journal`` does not know as done; return the account.
 
@@ -70,17 +72,10 @@ async def redrive_plan(
     ``lease_queue``, and OSError when the journal can't be written. Cancelled: the message in hand may be
     published without a line that says so, and is published again by the next run (*uncertain*).
     """
-    sender = Sender(broker, plan, journal, options.sources)
-    run = _Run(broker, plan, journal, options, sender=sender, stop=stop, on_progress=on_progress)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sender.publishing.run)
-            try:
-                await run.through()
-            finally:
-                sender.publishing.stop()
-    except BaseExceptionGroup as group:
-        raise sole(group) from None
+    async with open_publisher(broker, f"redrive to {DEAD_LETTER_EXCHANGE}") as publisher:
+        sender = Sender(plan, journal, publisher, options.sources, prepare)
+        run = _Run(broker, options, sender, stop=stop, on_progress=on_progress)
+        await run.through()
     return run.account
 
 
@@ -88,24 +83,22 @@ class _Run:
     def __init__(
         self,
         broker: Broker,
-        plan: Plan,
-        journal: Journal,
         options: RedriveOptions,
-        *,
         sender: Sender,
+        *,
         stop: Shutdown,
         on_progress: Callable[[Account], None],
     ) -> None:
         self._broker = broker
+        plan, self._journal = sender.plan, sender.journal
         self._source = plan.source
-        self._journal = journal
         self._options = options
         self._sender = sender
         self._stop = stop
         self._on_progress = on_progress
         self._entries = {entry.key: entry for entry in plan.selected}
         self.account = Account.of(self._entries)
-        for key in journal.acked & self._entries.keys():
+        for key in self._journal.acked & self._entries.keys():
             self.account.note(key, REDRIVEN)
         self._wanted = self.account.remaining()
         self._attempts = self._failures = 0
