@@ -13,6 +13,7 @@ import click
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.failures import USAGE, Refusal
+from craig_mq.cli.quarantine_drain import drain_command, import_command, verify_command
 from craig_mq.cli.quarantine_redrive import plan_command, redrive_command
 from craig_mq.cli.quarantine_scan import json_option, max_scan_option, scan_options, scan_target
 from craig_mq.cli.quarantine_view import (
@@ -129,5 +130,5 @@ def _redaction(name: str | None) -> Callable[[bytes], bytes]:
     return found
 
 
-for _command in (plan_command, redrive_command):
+for _command in (plan_command, redrive_command, drain_command, verify_command, import_command):
     quarantine_group.add_command(_command)

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import getpass
 import os
-import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
-import trio
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.failures import FAILURE, USAGE, Refusal, plain_errors
 from craig_mq.cli.quarantine_scan import json_option, scan_options, scan_target
 from craig_mq.cli.quarantine_view import print_plan
-from craig_mq.cli.target import Target
+from craig_mq.cli.target import Target, run_until_signal
 from craig_mq.operator.account import Account
-from craig_mq.operator.journal import Journal, open_journal
+from craig_mq.operator.journal import open_journal
 from craig_mq.operator.lease import MAX_SCAN
 from craig_mq.operator.pace import DEFAULT_RATE, Pace, parse_ramp, parse_rate
 from craig_mq.operator.plan import Plan, Ticks, make_plan, read_plan, write_plan
 from craig_mq.operator.redrive import RedriveOptions, redrive_plan
 from craig_mq.operator.verdict import Knowledge
 from craig_mq.operator.where import parse_duration
-from craig_mq.service.signals import drain_then_leave
 from craig_mq.transport.broker import Broker
 from supervisors.shutdown import Shutdown
-
-SIGNAL_BASE: Final = 128
-_STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 plan_path = click.Path(dir_okay=False, path_type=Path)
 
@@ -169,17 +162,15 @@ def redrive_command(
         return
     _require_word(plan, yes, reason)
     path = journal_file or plan_file.with_name(plan_file.name + ".journal")
-    account, signal_name = _carry_out(target, plan, digest, path, options)
+    account, code = _carry_out(target, plan, digest, path, options)
     if as_json:
         print_json({**account.document(), "journal": str(path)})
     else:
         click.echo(account.sentence())
     if account.stopped is not None:
         click.echo(f"stopped: {account.stopped}", err=True)
-    if signal_name is not None:
-        context.exit(SIGNAL_BASE + signal.Signals[signal_name])
-    if account.count("redriven") != len(plan.selected):
-        context.exit(FAILURE)
+    if code or account.count("redriven") != len(plan.selected):
+        context.exit(code or FAILURE)
 
 
 def _require_word(plan: Plan, yes: int, reason: str | None) -> None:
@@ -191,29 +182,18 @@ def _require_word(plan: Plan, yes: int, reason: str | None) -> None:
 
 def _carry_out(
     target: Target, plan: Plan, digest: str, path: Path, options: RedriveOptions
-) -> tuple[Account, str | None]:
-    stop = Shutdown()
+) -> tuple[Account, int]:
+    progress = _Progress(len(plan.selected))
     with plain_errors():
         try:
             with open_journal(path, plan_sha256=digest, now=time.time) as journal:
-                account = target.run(
-                    partial(_until_signal, plan=plan, journal=journal, options=options, stop=stop)
-                )
+
+                async def work(broker: Broker, stop: Shutdown) -> Account:
+                    return await redrive_plan(broker, plan, journal, options, stop=stop, on_progress=progress)
+
+                return run_until_signal(target, work)
         except OSError as error:
             raise Refusal(f"the journal {path}: {error.strerror or error}", FAILURE) from error
-    return account, stop.reason
-
-
-async def _until_signal(
-    broker: Broker, *, plan: Plan, journal: Journal, options: RedriveOptions, stop: Shutdown
-) -> Account:
-    async with trio.open_nursery() as nursery:
-        await nursery.start(partial(drain_then_leave, stop.request, numbers=_STOPPING))
-        account = await redrive_plan(
-            broker, plan, journal, options, stop=stop, on_progress=_Progress(len(plan.selected))
-        )
-        nursery.cancel_scope.cancel(reason="the redrive has ended")
-    return account
 
 
 class _Progress:

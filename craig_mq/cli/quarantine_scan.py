@@ -52,11 +52,12 @@ def scan_target(target: Target, where: tuple[str, ...], max_scan: int) -> Scan:
             now_s=time.time(),
             limit=max_scan,
             accept_delivery_count=target.accept_delivery_count,
-            on_progress=_on_progress,
+            on_progress=on_progress,
         )
     )
 
 
-def _on_progress(done: int, total: int) -> None:
+def on_progress(done: int, total: int) -> None:
+    """Tell a terminal's stderr how far it is."""
     if sys.stderr.isatty() and (done % 500 == 0 or done == total):
         click.echo(f"\rlooked at {done} of {total}", err=True, nl=done == total)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import click
@@ -13,11 +15,16 @@ import trio
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX
 from craig_mq.operator.connecting import sole
+from craig_mq.service.signals import drain_then_leave
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.opening import open_broker
+from supervisors.shutdown import Shutdown
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+
+SIGNAL_BASE: Final = 128
+_STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @attrs.define(frozen=True, slots=True)
@@ -51,6 +58,21 @@ async def _with_broker(url: str, work: Callable[[Broker], Awaitable[T]]) -> T:
             return await work(broker)
     except BaseExceptionGroup as group:
         raise sole(group) from None
+
+
+def run_until_signal(target: Target, work: Callable[[Broker, Shutdown], Awaitable[T]]) -> tuple[T, int]:
+    """Run ``work``, which ends early when a signal asks; return its result and the exit code for that."""
+    stop = Shutdown()
+
+    async def watched(broker: Broker) -> T:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(drain_then_leave, stop.request, numbers=_STOPPING))
+            result = await work(broker, stop)
+            nursery.cancel_scope.cancel(reason="the work has ended")
+        return result
+
+    result = target.run(watched)
+    return result, 0 if stop.reason is None else SIGNAL_BASE + signal.Signals[stop.reason]
 
 
 def broker_options(command: F) -> F:

@@ -136,3 +136,21 @@ def test_a_missing_queue_is_named(bench) -> None:
     """A queue that does not exist is named with exit code 1."""
     bench.broker.delete_queue(bench.quarantine)
     assert "there is no queue" in bench.run("quarantine", "list", exit_code=1).output
+
+
+def test_drain_verify_and_import(bench, tmp_path: Path) -> None:
+    """Malformed messages drain into a folder, which verifies, and imports back byte for byte."""
+    bodies = bench.fill(
+        bench.capture(body=b"\xff", reason=QuarantineReason.MALFORMED), bench.capture(), b"junk"
+    )
+    folder = tmp_path / "drained"
+    assert "say which" in bench.run("quarantine", "drain", "--to", folder, exit_code=2).output
+    where = ("--where", "reason=malformed")
+    found = bench.json("quarantine", "drain", *where, "--to", folder)
+    assert (found["drained"], found["in_folder"], found["stopped"]) == (1, 1, None)
+    assert bench.bodies() == bodies[1:]
+    assert bench.run("quarantine", "verify", folder).output == "intact: 1 messages\n"
+    assert "imported 1" in bench.run("quarantine", "import", folder).output
+    assert bench.bodies() == (*bodies[1:], bodies[0])
+    (folder / "drain.jsonl").write_text("")
+    assert "was changed" in bench.run("quarantine", "verify", folder, exit_code=1).output
