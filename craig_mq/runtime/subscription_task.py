@@ -1,5 +1,6 @@
 """The task behind a subscription's handle: its first start, its tree, its end (decisions, 18)."""
 
+# flake8: noqa: ASYNC114,ASYNC128,ASYNC910 - task_status travels to the task behind the handle
 from __future__ import annotations
 
 import math

@@ -50,10 +50,6 @@ class Performs(Protocol[F]):
         """Publish a copy of it; its next effect follows without a task switch."""
         ...
 
-    def report_in_flight(self) -> None:
-        """Say how many deliveries are in hand."""
-        ...
-
     def slept(self, flight: F) -> None:
         """A retry's delay has passed."""
         ...
