@@ -7,10 +7,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 import trio
+from hypothesis import settings
 
 from supervisors import ChildContext, Supervisor, SupervisorSpec
 from supervisors.events import Event, Observer
 from supervisors.spec import Body
+
+# Properties are held to what they say, not to how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 class Script:
