@@ -103,6 +103,7 @@ def _print(result: DemoResult, *, as_json: bool) -> None:
         click.echo(json.dumps(summary(result)))
         return
     console = Console()
+    console.print()
     console.print(account_table(result))
     for loss in result.account.lost:
         console.print(f"[bold red]lost[/] {loss.publication_id} ({loss.kind}): {loss.why}")

@@ -121,7 +121,6 @@ async def _settle(
         )
         subscription.shutdown("the demo is over")
         await subscription.wait_closed()
-    show(status_of(subscription, gauges))
     return subscription.statistics(), in_time
 
 
@@ -141,16 +140,17 @@ async def _wait_until_settled(
 ) -> bool:
     """Wait until every message reached its end and nothing moved for a while; False if it took too long."""
     quiet, before = 0, subscription.statistics()
-    with trio.move_on_after(PATIENCE_S) as patience:
-        while quiet < _QUIET_LOOKS:
-            await trio.sleep(_LOOK_S)
-            show()
-            now = subscription.statistics()
-            ended = now.acked + now.quarantined + now.duplicates_absorbed >= published
-            done = ended and now.in_flight == 0 and now.returned >= now.parked
-            quiet = quiet + 1 if done and now == before else 0
-            before = now
-    return not patience.cancelled_caught
+    deadline = trio.current_time() + PATIENCE_S
+    while True:
+        await trio.sleep(_LOOK_S)
+        show()
+        now = subscription.statistics()
+        ended = now.acked + now.quarantined + now.duplicates_absorbed >= published
+        done = ended and now.in_flight == 0 and now.returned >= now.parked
+        quiet = quiet + 1 if done and now == before else 0
+        before = now
+        if quiet == _QUIET_LOOKS or trio.current_time() > deadline:
+            return quiet == _QUIET_LOOKS
 
 
 async def remove_queues(broker: Broker, demo: Demo) -> None:

@@ -15,7 +15,7 @@ import trio
 HARD_EXIT_BASE = 128
 
 
-async def drain_then_leave(
+async def drain_then_leave(  # noqa: ASYNC114 - only ever started with nursery.start
     on_first: Callable[[str], None],
     leave: Callable[[int], object] = os._exit,
     *,
