@@ -21,6 +21,10 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
         "Run the main job on a mix of failures and account for every message.",
     ),
     "run": ("craig_mq.cli.run:run", "Record the dead letters of a queue in the audit ledger."),
+    "parking": (
+        "craig_mq.cli.parking:parking_group",
+        "See what waits in parking and when it is due; release it early.",
+    ),
     "quarantine": (
         "craig_mq.cli.quarantine:quarantine_group",
         "See what lies in quarantine, plan, redrive exactly that plan, drain the rest to files.",

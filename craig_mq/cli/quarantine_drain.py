@@ -51,9 +51,10 @@ def drain_command(
     if as_json:
         print_json({**attrs.asdict(result), "folder": str(folder)})
     else:
+        left = result.selected - result.drained - result.acked_only
         click.echo(
             f"selected {result.selected} = drained {result.drained} + acked only {result.acked_only}"
-            f" + left {result.selected - result.drained - result.acked_only}; {folder} holds {result.in_folder}"
+            f" + left {left}; {folder} holds {result.in_folder}"
         )
     if result.stopped is not None:
         click.echo(f"stopped: {result.stopped}", err=True)

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from craig_mq.cli.audit_view import print_json
-from craig_mq.cli.failures import FAILURE, USAGE, Refusal, plain_errors
+from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.cli.plan_run import carry_out, plan_path, report, require_word, tell_plan, who
 from craig_mq.cli.quarantine_scan import json_option, scan_options, scan_target
-from craig_mq.cli.quarantine_view import print_plan
-from craig_mq.cli.target import Target, run_until_signal
-from craig_mq.operator.account import Account
-from craig_mq.operator.journal import open_journal
+from craig_mq.cli.target import Target
 from craig_mq.operator.lease import MAX_SCAN
 from craig_mq.operator.pace import DEFAULT_RATE, Pace, parse_ramp, parse_rate
-from craig_mq.operator.plan import Plan, Ticks, make_plan, read_plan, write_plan
-from craig_mq.operator.redrive import RedriveOptions, redrive_plan
+from craig_mq.operator.plan import Ticks, make_plan, read_plan, write_plan
+from craig_mq.operator.redrive import RedriveOptions
 from craig_mq.operator.verdict import Knowledge
 from craig_mq.operator.where import parse_duration
-from craig_mq.transport.broker import Broker
-from supervisors.shutdown import Shutdown
-
-plan_path = click.Path(dir_okay=False, path_type=Path)
-
-
-def who() -> str:
-    """Who acts: the login name at this host, as far as the system knows them."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = f"uid {os.getuid()}"
-    return f"{name}@{socket.gethostname()}"
 
 
 @click.command(name="plan")
@@ -92,20 +71,7 @@ def plan_command(
         digest = write_plan(plan, out)
     except OSError as error:
         raise Refusal(f"cannot write {out}: {error.strerror}", USAGE) from error
-    _tell_plan(plan, digest, out, as_json=as_json)
-
-
-def _tell_plan(plan: Plan, digest: str, path: Path, *, as_json: bool) -> None:
-    document: dict[str, Any] = {
-        "plan": str(path),
-        "sha256": digest,
-        "complete": plan.complete,
-        **plan.counts(),
-    }
-    if as_json:
-        print_json(document)
-    else:
-        print_plan(document)
+    tell_plan(plan, digest, out, as_json=as_json)
 
 
 @click.command(name="redrive")
@@ -154,65 +120,16 @@ def redrive_command(
             who=who(),
             reason=reason or "",
         )
-    if plan.queue != target.queue:
-        raise Refusal(f"the plan is for {plan.queue}, not for {target.queue}", USAGE)
+    if (plan.queue, plan.source) != (target.queue, target.quarantine):
+        raise Refusal(f"the plan is for {plan.source}, not for {target.quarantine}", USAGE)
     if yes is None:
-        _tell_plan(plan, digest, plan_file, as_json=as_json)
+        tell_plan(plan, digest, plan_file, as_json=as_json)
         click.echo(f"nothing was done: say --yes {len(plan.selected)} --reason '…' to redrive", err=True)
         return
-    _require_word(plan, yes, reason)
+    require_word(plan, yes, reason)
     path = journal_file or plan_file.with_name(plan_file.name + ".journal")
-    account, code = _carry_out(target, plan, digest, path, options)
-    if as_json:
-        print_json({**account.document(), "journal": str(path)})
-    else:
-        click.echo(account.sentence())
-    if account.stopped is not None:
-        click.echo(f"stopped: {account.stopped}", err=True)
-    if code or account.count("redriven") != len(plan.selected):
-        context.exit(code or FAILURE)
-
-
-def _require_word(plan: Plan, yes: int, reason: str | None) -> None:
-    if yes != len(plan.selected):
-        raise Refusal(f"the plan selects {len(plan.selected)} messages, not {yes}: nothing was done", USAGE)
-    if not reason:
-        raise Refusal("say why: --reason '…'", USAGE)
-
-
-def _carry_out(
-    target: Target, plan: Plan, digest: str, path: Path, options: RedriveOptions
-) -> tuple[Account, int]:
-    progress = _Progress(len(plan.selected))
-    with plain_errors():
-        try:
-            with open_journal(path, plan_sha256=digest, now=time.time) as journal:
-
-                async def work(broker: Broker, stop: Shutdown) -> Account:
-                    return await redrive_plan(broker, plan, journal, options, stop=stop, on_progress=progress)
-
-                return run_until_signal(target, work)
-        except OSError as error:
-            raise Refusal(f"the journal {path}: {error.strerror or error}", FAILURE) from error
-
-
-class _Progress:
-    """One line on a terminal's stderr: done, left, and when it will be through at this speed."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._began = time.monotonic()
-        self._before: int | None = None
-
-    def __call__(self, account: Account) -> None:
-        if not sys.stderr.isatty():
-            return
-        left = account.count("remaining")
-        if self._before is None:
-            self._before = left + 1
-        speed = (self._before - left) / max(1e-6, time.monotonic() - self._began)
-        eta = f", {left / speed:.0f} s to go" if speed > 0 else ""
-        click.echo(f"\r{self._total - left} of {self._total}{eta}   ", err=True, nl=left == 0)
+    account, code = carry_out(target, plan, digest, path, options)
+    report(context, plan, account, code, as_json=as_json)
 
 
 def _percent(text: str) -> float:

@@ -40,14 +40,14 @@ def scan_options(command: F) -> F:
     return where_option(max_scan_option(json_option(command)))
 
 
-def scan_target(target: Target, where: tuple[str, ...], max_scan: int) -> Scan:
-    """Scan the target's quarantine, with progress on a terminal's stderr."""
+def scan_target(target: Target, where: tuple[str, ...], max_scan: int, queue: str | None = None) -> Scan:
+    """Scan the target's quarantine, or another ``queue``, with progress on a terminal's stderr."""
     with plain_errors():
         conditions = parse_where(where)
     return target.run(
         partial(
             scan_queue,
-            queue=target.quarantine,
+            queue=queue or target.quarantine,
             where=conditions,
             now_s=time.time(),
             limit=max_scan,

@@ -60,6 +60,24 @@ def print_scan(scan: Scan, now_s: float) -> None:
     print_reach(scan)
 
 
+def print_parked(scan: Scan, ttl_s: float, now_s: float) -> None:
+    """Parked rows as a table, with the wait that is left."""
+    table = _table(("due in", "waited", "event type", "service", "parks", "last error", "key"))
+    for row in scan.rows:
+        left = None if row.at_s is None else row.at_s + ttl_s
+        cells = (
+            "-" if left is None else _age(now_s, left) if left > now_s else "now",
+            _age(row.at_s, now_s),
+            row.event_type,
+            row.service,
+            f"{row.park_count}/{row.total_parks}",
+            row.error_line or row.fault,
+            row.key,
+        )
+        _add(table, cells)
+    Console().print(table)
+
+
 def print_reach(scan: Scan) -> None:
     """How much of the queue was looked at, and what looking did."""
     words = f"{len(scan.rows)} selected of {scan.seen} seen; {scan.depth} were ready in {scan.queue}"
