@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from craig_mq.audit.classification import classify
-    from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
+    from craig_mq.core.config import DlqRetryConfig, SubscriptionConfig, SubscriptionOptions
     from craig_mq.core.dead_letter import DeadLetter
     from craig_mq.core.disposition import Disposition, DlqError
     from craig_mq.core.envelope import EventEnvelope
     from craig_mq.core.errors import DlqConfigError
     from craig_mq.core.outcome import Acked, Nacked, Returned, Unconfirmed
+    from craig_mq.core.received_event import ReceivedEvent
     from craig_mq.publishing.publisher import Publisher, publish_event
-    from craig_mq.runtime.errors import SubscribeDlqError
+    from craig_mq.runtime.errors import SubscribeDlqError, SubscribeError
+    from craig_mq.runtime.ladder_subscribe import subscribe
     from craig_mq.runtime.subscribe import subscribe_dlq
     from craig_mq.transport.opening import open_broker
 
@@ -32,13 +34,17 @@ __all__ = [
     "EventEnvelope",
     "Nacked",
     "Publisher",
+    "ReceivedEvent",
     "Returned",
     "SubscribeDlqError",
+    "SubscribeError",
+    "SubscriptionConfig",
     "SubscriptionOptions",
     "Unconfirmed",
     "classify",
     "open_broker",
     "publish_event",
+    "subscribe",
     "subscribe_dlq",
 ]
 
@@ -56,6 +62,10 @@ _HOMES = {
     "SubscriptionOptions": "craig_mq.core.config",
     "Unconfirmed": "craig_mq.core.outcome",
     "SubscribeDlqError": "craig_mq.runtime.errors",
+    "SubscribeError": "craig_mq.runtime.errors",
+    "ReceivedEvent": "craig_mq.core.received_event",
+    "SubscriptionConfig": "craig_mq.core.config",
+    "subscribe": "craig_mq.runtime.ladder_subscribe",
     "classify": "craig_mq.audit.classification",
     "open_broker": "craig_mq.transport.opening",
     "publish_event": "craig_mq.publishing.publisher",

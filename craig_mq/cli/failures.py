@@ -9,7 +9,7 @@ import click
 
 from craig_mq.audit.errors import AuditError, StoreUrlError
 from craig_mq.operator.errors import BadCondition, BadPlan, OperatorError
-from craig_mq.runtime.errors import SubscribeDlqError, SubscribeErrorKind
+from craig_mq.runtime.errors import SubscribeError, SubscribeErrorKind
 from craig_mq.service.health import AddressInUse
 from craig_mq.service.settings import SettingsError
 from craig_mq.transport.errors import ConnectError, TransportError
@@ -37,7 +37,7 @@ def plain_errors() -> Generator[None]:
     except OperatorError as error:
         usage = isinstance(error, BadCondition | BadPlan)
         raise Refusal(str(error), USAGE if usage else FAILURE) from error
-    except SubscribeDlqError as error:
+    except SubscribeError as error:
         usage = error.kind is SubscribeErrorKind.CONFIG
         hint = "" if usage else _hint(error.source)
         raise Refusal(f"cannot subscribe: {error.source}{hint}", USAGE if usage else FAILURE) from error

@@ -47,6 +47,20 @@ class DlqRetryConfig:
 
 
 @attrs.define(frozen=True, slots=True)
+class SubscriptionConfig:
+    """How an ordinary queue is handled (decisions, 19). Raises DlqConfigError for a value out of range.
+
+    ``handler_attempts``: invocations in all per delivery, 1..10; only ``DlqError(TRANSIENT_RETRY)`` is
+    tried again in the session, whatever else fails climbs the ladder at once. ``dead_letter_by``:
+    "client" publishes the dead letter confirmed, "broker" leaves it to the queue's
+    x-dead-letter-exchange, which is at most once.
+    """
+
+    handler_attempts: int = attrs.field(default=1, validator=whole(1, 10))
+    dead_letter_by: DeadLetterBy = attrs.field(default="client", validator=one_of("client", "broker"))
+
+
+@attrs.define(frozen=True, slots=True)
 class SubscriptionOptions:
     """How a subscription runs. Raises DlqConfigError for a value out of range.
 
@@ -115,15 +129,27 @@ def validate_names(queue: str, binding_keys: Sequence[str], return_route: Return
     Lengths count UTF-8 bytes, the wire's unit, and the derived ``.parking`` and ``.quarantine`` names
     count too. Raises DlqConfigError naming the field, the name and its length.
     """
-    _require_name("queue", queue)
     for suffix in (PARKING_SUFFIX, QUARANTINE_SUFFIX):
         _require_length(f"queue + {suffix!r}", queue + suffix)
-    if isinstance(binding_keys, str | bytes):
-        raise DlqConfigError("binding_keys", binding_keys, "a sequence of keys, not one string")
+    validate_queue(queue, binding_keys)
     if not binding_keys and return_route == "exchange":
         raise DlqConfigError("binding_keys", binding_keys, "at least one key when returns go by the exchange")
+
+
+def validate_queue(queue: str, binding_keys: Sequence[str]) -> None:
+    """Check the names of one queue and its bindings, as ``validate_names`` does."""
+    _require_name("queue", queue)
+    _require_length("queue", queue)
+    if isinstance(binding_keys, str | bytes):
+        raise DlqConfigError("binding_keys", binding_keys, "a sequence of keys, not one string")
     for key in binding_keys:
         validate_routing_key("binding_keys", key)
+
+
+def validate_exchange(exchange: str) -> None:
+    """Check an exchange's name; empty is the default exchange. Raises DlqConfigError."""
+    _require_text("exchange", exchange)
+    _require_length("exchange", exchange)
 
 
 def _require_name(field: str, name: str) -> None:

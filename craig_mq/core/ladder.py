@@ -57,7 +57,7 @@ def client_dead_letter(
     """Build the dead letter of a delivery of ``queue``, for craig.dlx.
 
     An envelope keeps its members and gains ``_dlx`` (token, queue, reason, failed_at, error) under
-    ``dlq.<its routing key>``; anything else goes out byte for byte, tokenless, under
+    ``dlq.<queue>.<event_type>``; anything else goes out byte for byte, tokenless, under
     ``dlq.<queue>.malformed``. Keys are cut to 255 bytes at a character boundary.
     """
     properties = Properties(
@@ -79,7 +79,7 @@ def client_dead_letter(
     )
     return Publication(
         DEAD_LETTER_EXCHANGE,
-        cut_routing_key(f"dlq.{delivery.routing_key}"),
+        cut_routing_key(f"dlq.{queue}.{envelope.event_type}"),
         _with_dlx(delivery.body, dlx),
         properties,
     )

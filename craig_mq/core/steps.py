@@ -11,7 +11,7 @@ from craig_mq.core.disposition import Disposition
 from craig_mq.core.last_error import LastError
 from craig_mq.core.outcome import Confirmation, SettlementOutcome
 
-Stage: TypeAlias = Literal["publish", "returned", "nacked", "unknown", "ack"]
+Stage: TypeAlias = Literal["publish", "returned", "nacked", "unknown", "ack", "nack"]
 Outcome: TypeAlias = Literal["acked", "parked", "quarantined"]
 Origin: TypeAlias = Literal["readable", "malformed", "confirmed_before"]
 
@@ -89,7 +89,10 @@ class Sleep:
 
 @attrs.define(frozen=True, slots=True)
 class Publish:
-    """Publish a capture, mandatory and confirmed: to parking where ``reason`` is None, else to quarantine."""
+    """Publish a copy, mandatory and confirmed; ``reason`` is None where it is not for quarantine.
+
+    Of a dead letter: a capture to parking, or with a reason to quarantine. Of an event: its dead letter.
+    """
 
     reason: QuarantineReason | None
     attempts: int

@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 import attrs
 
-from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX, QueueType
+from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX, DeadLetterBy, QueueType
+from craig_mq.core.last_error import cut_routing_key
 
 DEAD_LETTER_EXCHANGE = "craig.dlx"
 EVENTS_EXCHANGE = "craig.events"
@@ -57,14 +58,19 @@ class QueueState:
 
 @attrs.define(frozen=True, slots=True)
 class Topology:
-    """Everything one subscription needs: declared at its start, and again when found missing."""
+    """Everything one subscription needs: declared at its start, and again when found missing.
+
+    The siblings' names are empty for an ordinary queue. ``exact`` allows nothing else in its place:
+    where the broker dead-letters, a queue without our DLX would drop what is rejected.
+    """
 
     exchanges: tuple[ExchangeSpec, ...]
     queues: tuple[QueueSpec, ...]
     bindings: tuple[BindingSpec, ...]
     queue_name: str
-    parking_name: str
-    quarantine_name: str
+    parking_name: str = ""
+    quarantine_name: str = ""
+    exact: bool = False
 
 
 def topology_for(queue: str, binding_keys: Sequence[str], queue_type: QueueType = "classic") -> Topology:
@@ -73,9 +79,7 @@ def topology_for(queue: str, binding_keys: Sequence[str], queue_type: QueueType 
     The siblings have no TTL and no DLX. A quorum queue gets a large positive delivery limit: the
     broker's default deletes a message after 21 takes, and none sends requeues to the tail.
     """
-    arguments: dict[str, object] = {"x-queue-type": queue_type}
-    if queue_type == "quorum":
-        arguments["x-delivery-limit"] = QUORUM_DELIVERY_LIMIT
+    arguments = _arguments(queue_type)
     parking, quarantine = queue + PARKING_SUFFIX, queue + QUARANTINE_SUFFIX
     return Topology(
         exchanges=(ExchangeSpec(DEAD_LETTER_EXCHANGE),),
@@ -85,3 +89,39 @@ def topology_for(queue: str, binding_keys: Sequence[str], queue_type: QueueType 
         parking_name=parking,
         quarantine_name=quarantine,
     )
+
+
+def event_topology(
+    queue: str,
+    binding_keys: Sequence[str],
+    exchange: str = EVENTS_EXCHANGE,
+    queue_type: QueueType = "classic",
+    dead_letter_by: DeadLetterBy = "client",
+) -> Topology:
+    """Return the topology of an ordinary queue: itself, the exchange of its events, craig.dlx.
+
+    Where the broker dead-letters, it does so under ``dlq.<queue>``: it cannot know the event's type.
+    The broker's own exchanges (the default one, ``amq.*``) are not declared, and the default one binds
+    every queue by itself.
+    """
+    arguments = _arguments(queue_type)
+    if dead_letter_by == "broker":
+        arguments["x-dead-letter-exchange"] = DEAD_LETTER_EXCHANGE
+        arguments["x-dead-letter-routing-key"] = cut_routing_key(f"dlq.{queue}")
+    exchanges = [ExchangeSpec(DEAD_LETTER_EXCHANGE)]
+    if exchange and not exchange.startswith("amq."):
+        exchanges.insert(0, ExchangeSpec(exchange))
+    return Topology(
+        exchanges=tuple(exchanges),
+        queues=(QueueSpec(queue, arguments=arguments),),
+        bindings=tuple(BindingSpec(exchange, queue, key) for key in binding_keys) if exchange else (),
+        queue_name=queue,
+        exact=dead_letter_by == "broker",
+    )
+
+
+def _arguments(queue_type: QueueType) -> dict[str, object]:
+    arguments: dict[str, object] = {"x-queue-type": queue_type}
+    if queue_type == "quorum":
+        arguments["x-delivery-limit"] = QUORUM_DELIVERY_LIMIT
+    return arguments

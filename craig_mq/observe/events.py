@@ -13,6 +13,7 @@ import attrs
 
 Arm: TypeAlias = Literal["main", "parking"]
 DeliveryOutcome: TypeAlias = Literal["acked", "parked", "quarantined", "unsettled"]
+EventOutcome: TypeAlias = Literal["acked", "requeued", "dead_lettered", "unsettled"]
 SettlementStage: TypeAlias = Literal["publish", "returned", "nacked", "unknown", "ack", "nack"]
 
 
@@ -89,6 +90,23 @@ class DeliveryFinished(Event):
     outcome: DeliveryOutcome
     redelivered: bool
     tokenless_rerun: bool = False
+
+
+@attrs.define(frozen=True, slots=True)
+class EventFinished(Event):
+    """What became of one delivery of an ordinary queue. Emitted once the settlement was written."""
+
+    outcome: EventOutcome
+    redelivered: bool
+
+
+@attrs.define(frozen=True, slots=True)
+class DeadLettered(Event):
+    """A dead letter of an ordinary queue: confirmed into craig.dlx, or rejected to the broker's DLX."""
+
+    envelope_id: str | None
+    by: Literal["client", "broker"]
+    malformed: bool
 
 
 @attrs.define(frozen=True, slots=True)

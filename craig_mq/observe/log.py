@@ -28,6 +28,8 @@ _LEVELS: dict[type[ev.Event], tuple[int, str]] = {
     ev.Parked: (logging.INFO, "parked"),
     ev.ParkedReturned: (logging.INFO, "parked message returned"),
     ev.Quarantined: (logging.ERROR, "quarantined"),
+    ev.EventFinished: (logging.DEBUG, "event finished"),
+    ev.DeadLettered: (logging.WARNING, "dead-lettered"),
     ev.DuplicateAbsorbed: (logging.INFO, "redelivery absorbed without a second copy"),
     ev.Undecodable: (logging.ERROR, "properties or headers could not be decoded"),
     ev.DepthSampled: (logging.DEBUG, "depth sampled"),

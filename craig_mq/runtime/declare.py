@@ -80,6 +80,8 @@ class Declarer:
 
     def _may_differ(self, part: ExchangeSpec | QueueSpec, refusal: ChannelClose) -> bool:
         """Whether what stands may be used unseen: never where its arguments can destroy a copy."""
+        if self.topology.exact and isinstance(part, QueueSpec):
+            return False
         if refusal.code == PRECONDITION_FAILED:
             return part.name == self._queue
         if part.name == self.topology.parking_name and _is_quorum(part):

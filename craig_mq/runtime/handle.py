@@ -37,22 +37,16 @@ class SubscriptionSnapshot:
     tree: SupervisorSnapshot
 
 
-class DlqSubscription:
-    """What ``nursery.start(subscribe_dlq, …)`` returns. Every method but ``wait_closed`` is synchronous."""
+class SubscriptionHandle:
+    """What ``nursery.start`` returns for a subscription. Every method but ``wait_closed`` is synchronous."""
 
-    def __init__(
-        self, queue: str, tree: Supervisor, main: ArmMemory, parking: ArmMemory, tally: Tally
-    ) -> None:
-        self._queue = queue
+    def __init__(self, tree: Supervisor) -> None:
         self._tree = tree
-        self._main = main
-        self._parking = parking
-        self._tally = tally
         self._closed = trio.Event()
         self._error: BaseException | None = None
 
     def shutdown(self, reason: str = "shutdown requested") -> None:
-        """Ask for a graceful end: main drains, then parking; idempotent, and harmless after the end."""
+        """Ask for a graceful end; idempotent, and harmless after the end."""
         if not self._closed.is_set():
             self._tree.shutdown(reason)
 
@@ -65,20 +59,10 @@ class DlqSubscription:
         if self._error is not None:
             raise self._error
 
-    def snapshot(self) -> SubscriptionSnapshot:
-        """Look at both arms and the tree. Legal after the end, too."""
-        return SubscriptionSnapshot(
-            self._queue,
-            self._closed.is_set(),
-            None if self._error is None else type(self._error).__name__,
-            _look(self._main),
-            _look(self._parking),
-            self._tree.snapshot(),
-        )
-
-    def statistics(self) -> DlqStatistics:
-        """Return the counters so far."""
-        return self._tally.frozen()
+    @property
+    def error_name(self) -> str | None:
+        """The type of what ended it, if anything did."""
+        return None if self._error is None else type(self._error).__name__
 
     def note_closed(self, error: BaseException | None) -> None:
         """Say that it ended, and by what; the subscription's own task calls this once."""
@@ -86,6 +70,35 @@ class DlqSubscription:
         self._closed.set()
 
 
-def _look(arm: ArmMemory) -> ArmSnapshot:
+class DlqSubscription(SubscriptionHandle):
+    """The handle of ``subscribe_dlq``; on a shutdown main drains first, then parking."""
+
+    def __init__(
+        self, queue: str, tree: Supervisor, main: ArmMemory, parking: ArmMemory, tally: Tally
+    ) -> None:
+        super().__init__(tree)
+        self._queue = queue
+        self._main = main
+        self._parking = parking
+        self._tally = tally
+
+    def snapshot(self) -> SubscriptionSnapshot:
+        """Look at both arms and the tree. Legal after the end, too."""
+        return SubscriptionSnapshot(
+            self._queue,
+            self._closed.is_set(),
+            self.error_name,
+            look(self._main),
+            look(self._parking),
+            self._tree.snapshot(),
+        )
+
+    def statistics(self) -> DlqStatistics:
+        """Return the counters so far."""
+        return self._tally.frozen()
+
+
+def look(arm: ArmMemory) -> ArmSnapshot:
+    """Return where an arm stands."""
     last_end = None if arm.last_end is None else arm.last_end.value
     return ArmSnapshot(arm.up, arm.generation, arm.blocked, last_end, arm.size_limit)

@@ -49,9 +49,13 @@ class Intake(Generic[Resumed]):
     def resume(self, item: Resumed) -> None:
         """Hand a retry that is due to the next free worker."""
         self._due.append(item)
+        self.wake_one("a retry is due")
+
+    def wake_one(self, reason: str) -> None:
+        """Let one waiting worker, if there is one, look again at what there is to take."""
         self._change()
         if self._idle:
-            self._idle.pop().cancel(reason="a retry is due")
+            self._idle.pop().cancel(reason=reason)
 
     def due_nowait(self) -> Resumed | None:
         """Take a retry that is due, if there is one."""

@@ -84,11 +84,18 @@ class Settler:
 
     def requeue(self, delivery_tag: int, settled: Settled) -> None:
         """Accept a nack with requeue, reported as ``ack`` reports."""
+        self._nack(delivery_tag, settled, requeue=True)
+
+    def reject(self, delivery_tag: int, settled: Settled) -> None:
+        """Accept a nack without requeue, reported as ``ack`` reports: the broker dead-letters, or drops."""
+        self._nack(delivery_tag, settled, requeue=False)
+
+    def _nack(self, delivery_tag: int, settled: Settled, *, requeue: bool) -> None:
         if not self._gate_open:
             settled(ACK_NOT_SENT)
             return
         try:
-            self._channel.nack_nowait(delivery_tag, requeue=True)
+            self._channel.nack_nowait(delivery_tag, requeue=requeue)
         except TransportError as error:
             self._refuse(error, settled)
         else:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 import trio
@@ -18,20 +18,12 @@ from craig_mq.runtime.errors import (
     SubscriptionCancelled,
     crash_of,
 )
+from craig_mq.runtime.handle import SubscriptionHandle
 from craig_mq.runtime.loop_watchdog import watching_loop
 from craig_mq.runtime.plan import SessionPlan
 from supervisors import Supervisor
 
-
-class Closing(Protocol):
-    """A handle that can be told of the end."""
-
-    def note_closed(self, error: BaseException | None) -> None:
-        """Say that it ended, and by what."""
-        ...
-
-
-H = TypeVar("H", bound=Closing)
+H = TypeVar("H", bound=SubscriptionHandle)
 
 
 @attrs.define(slots=True, eq=False)

@@ -44,7 +44,7 @@ def test_the_second_strike_is_out(
 
 
 def test_a_client_dead_letter_is_a_dead_letter_with_a_token(deliver: Make, envelope_json: Make) -> None:
-    """The dead letter keeps all members and gains _dlx, under dlq. and its routing key."""
+    """The dead letter keeps all members and gains _dlx, under dlq., its queue and its event type."""
     body = envelope_json(extra={"n": 1}, payload=[1, 2]).replace(b"[1,2]", b"[1.0, 2e400]")
     foreign = Properties(
         expiration="60000", user_id="other", priority=9, message_id="theirs", delivery_mode=1
@@ -56,7 +56,7 @@ def test_a_client_dead_letter_is_a_dead_letter_with_a_token(deliver: Make, envel
         message_id=MESSAGE_ID,
         at_s=1_772_000_000.5,
     )
-    assert (publication.exchange, publication.routing_key) == ("craig.dlx", "dlq.billing.invoice")
+    assert (publication.exchange, publication.routing_key) == ("craig.dlx", "dlq.billing.invoice.created")
     assert publication.properties == Properties(
         content_type="application/json",
         delivery_mode=2,
@@ -103,9 +103,9 @@ def test_an_unreadable_message_is_dead_lettered_byte_for_byte(
 
 def test_long_routing_keys_are_cut_at_a_character(deliver: Make, envelope_json: Make) -> None:
     """A key that would pass 255 bytes with its prefix is cut at a UTF-8 boundary."""
-    delivery = deliver(envelope_json(), routing_key="\u00e9" * 127)
-    key = client_dead_letter(delivery, "billing", ERROR, message_id=MESSAGE_ID, at_s=1.0).routing_key
-    assert key == "dlq." + "\u00e9" * 125
+    delivery = deliver(envelope_json(event_type="\u00e9" * 127))
+    key = client_dead_letter(delivery, "bill", ERROR, message_id=MESSAGE_ID, at_s=1.0).routing_key
+    assert key == "dlq.bill." + "\u00e9" * 123
     malformed = client_dead_letter(
         deliver(b""), "q" * 255, ERROR, message_id=MESSAGE_ID, at_s=1.0
     ).routing_key
