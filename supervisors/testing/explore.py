@@ -68,12 +68,12 @@ class _Run(trio.abc.Instrument):
     prefix: Sequence[int]
     seen: set[bytes] | None
     keep_transitions: bool
-    taken: list[int] = attrs.Factory(list)
-    forks: list[tuple[int, ...]] = attrs.Factory(list)
-    transitions: list[tuple[bytes, int, bytes]] = attrs.Factory(list)
+    taken: list[int] = attrs.field(factory=list[int])
+    forks: list[tuple[int, ...]] = attrs.field(factory=list[tuple[int, ...]])
+    transitions: list[tuple[bytes, int, bytes]] = attrs.field(factory=list[tuple[bytes, int, bytes]])
     merged: bool = False
     _last: tuple[bytes, int] | None = None
-    _left: list[str] = attrs.Factory(list)
+    left: list[str] = attrs.field(factory=list[str])
     _pending: tuple[int, str] | None = None
 
     def shuffle(self, batch: list[Any]) -> None:
@@ -81,14 +81,14 @@ class _Run(trio.abc.Instrument):
         movable = [task for task in batch if not _is_system(task)]
         if self.merged or not movable:
             return
-        options = math.factorial(len(movable)) * (1 + len(movable) * len(self._left))
-        order, injection = divmod(self._choose(options), 1 + len(movable) * len(self._left))
+        options = math.factorial(len(movable)) * (1 + len(movable) * len(self.left))
+        order, injection = divmod(self._choose(options), 1 + len(movable) * len(self.left))
         fixed = [task for task in batch if _is_system(task)]
         chosen = _permutation(movable, order)
         batch[:] = [*reversed(chosen), *fixed]  # the last runs first
         if injection:
-            position, which = divmod(injection - 1, len(self._left))
-            self._pending = (position + len(fixed), self._left.pop(which))
+            position, which = divmod(injection - 1, len(self.left))
+            self._pending = (position + len(fixed), self.left.pop(which))
 
     def before_task_step(self, task: Any) -> None:  # noqa: ARG002 - the instrument's signature
         """Inject before the step the choice named."""
@@ -105,7 +105,7 @@ class _Run(trio.abc.Instrument):
         depth = len(self.taken)
         state = b""
         if self.keep_transitions or depth >= len(self.prefix):
-            state = fingerprint(self.scenario, self._left)
+            state = fingerprint(self.scenario, self.left)
         if self._last is not None and state:
             self.transitions.append((*self._last, state))
         if depth >= len(self.prefix) and self.seen is not None:
@@ -142,7 +142,7 @@ def explore(
     runs = merged = 0
     while pending and runs < max_runs and not (violations and stop_at_first):
         run = _Run(make(), pending.pop(), seen if merge else None, keep_transitions)
-        run._left.extend(run.scenario.injections)  # noqa: SLF001 - its own module
+        run.left.extend(run.scenario.injections)
         error = _execute(run)
         runs += 1
         merged += run.merged
@@ -157,7 +157,7 @@ def explore(
 def replay(make: Callable[[], Scenario], choices: Sequence[int]) -> BaseException | None:
     """Run one schedule again; what it raised, if it raised."""
     run = _Run(make(), choices, None, keep_transitions=False)
-    run._left.extend(run.scenario.injections)  # noqa: SLF001 - its own module
+    run.left.extend(run.scenario.injections)
     return _execute(run)
 
 

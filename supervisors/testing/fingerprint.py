@@ -85,7 +85,7 @@ class _Digest:
         self._met: dict[int, int] = {}
 
     def of(self, value: Any) -> object:
-        kind: type = type(value)
+        kind: type[Any] = type(value)
         arm = _ARMS.get(kind)
         if arm is None:
             arm = _ARMS[kind] = _arm_for(kind)
