@@ -132,7 +132,7 @@ async def nursery_idle(count: int) -> None:
 
 
 def triotp_restart_us(python: str, count: int, repeats: int) -> float:
-    """The one_for_one restart of triotp, whose retries wait for nothing; it wants an older Trio of its own."""
+    """The one_for_one restart of triotp, whose retries wait for nothing; it wants an older Trio."""
     script = str(Path(__file__).with_name("triotp_restart.py"))
     done = subprocess.run(
         [python, script, str(count), str(repeats)], check=True, capture_output=True, text=True

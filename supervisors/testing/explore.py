@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import attrs
 import trio
-import trio.testing
 
 from supervisors.testing.fingerprint import fingerprint
 from supervisors.testing.schedule import controlled, virtual_clock
