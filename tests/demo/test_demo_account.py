@@ -43,7 +43,7 @@ def test_an_account_without_loss_names_a_home_for_every_publication(planned: lis
 
 
 def test_a_dropped_confirmed_copy_and_an_early_ack_are_told_apart_by_id(planned: list[Planned]) -> None:
-    """What the broker confirmed and is gone, and what was acked with neither row nor copy, are named with their ids."""
+    """A confirmed copy that is gone and an ack with neither row nor copy are named with their ids."""
     copies, ledger = _all_home(planned)
     dropped = next(item for item in planned if item.kind is Kind.PERMANENT)
     early = next(item for item in planned if item.kind is Kind.OK)
