@@ -33,6 +33,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
         "craig_mq.cli.review:review_group",
         "The dead-letter review: quarantine, redrive and committed effects.",
     ),
+    "status": ("craig_mq.cli.status:status", "Look at a running service, or at the depths of its queues."),
 }
 
 

@@ -32,27 +32,32 @@ def status_view(status: Status) -> RenderableType:
     counters = {name: str(document["statistics"][name]) for name in _COUNTERS}
     return Columns(
         [
-            Panel(_tree(document["tree"]), title="supervisor tree"),
+            Panel(_tree(document["tree"], document["clock_s"]), title="supervisor tree"),
             Panel(_pairs(depths), title="ready messages"),
             Panel(_pairs(counters), title="so far"),
         ]
     )
 
 
-def _tree(snapshot: dict[str, Any]) -> Text:
+def _tree(snapshot: dict[str, Any], clock_s: float) -> Text:
     text = Text()
-    _walk(snapshot, text, depth=0)
+    _walk(snapshot, text, clock_s, depth=0)
     return text
 
 
-def _walk(supervisor: dict[str, Any], text: Text, depth: int) -> None:
+def _walk(supervisor: dict[str, Any], text: Text, clock_s: float, depth: int) -> None:
     for child in supervisor["children"]:
         state = str(child["state"]).lower()
         text.append("  " * depth + f"{child['id']} ")
         text.append(state, style=_STATE_STYLES.get(state, "dim"))
-        text.append(f" #{child['generation']}\n")
+        text.append(f" #{child['generation']}")
+        if state == "backoff" and child["timer_at"] is not None:
+            text.append(f" wakes in {max(0.0, child['timer_at'] - clock_s):.0f} s")
+        if child["last_end"] is not None:
+            text.append(f" after {child['last_end']}", style="dim")
+        text.append("\n")
         if child["supervisor"] is not None:
-            _walk(child["supervisor"], text, depth + 1)
+            _walk(child["supervisor"], text, clock_s, depth + 1)
 
 
 def _pairs(pairs: dict[str, str]) -> Table:

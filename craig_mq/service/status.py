@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import trio
 
 from craig_mq.observe import events as ev
 from craig_mq.runtime.handle import DlqSubscription
@@ -42,12 +43,16 @@ class Gauges:
 
 
 def status_of(subscription: DlqSubscription, gauges: Gauges) -> Status:
-    """Describe ``subscription`` as it stands; called on the loop, read from any thread."""
+    """Describe ``subscription`` as it stands; called on the loop, read from any thread.
+
+    ``clock_s`` is the clock that the tree's times are on, so that a reader can tell how long ago they were.
+    """
     snapshot = subscription.snapshot()
     ready = snapshot.main.consuming and snapshot.parking.consuming and not snapshot.closed
     document = {
         "state": "closed" if snapshot.closed else "ready" if ready else "recovering",
         "queue": snapshot.queue,
+        "clock_s": trio.current_time(),
         "arms": {"main": attrs.asdict(snapshot.main), "parking": attrs.asdict(snapshot.parking)},
         "depths": dict(gauges.depths),
         "oldest_parked_s": gauges.oldest_parked_s,

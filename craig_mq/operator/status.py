@@ -1,0 +1,90 @@
+"""Looking at a running service, and at its queues without one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from craig_mq.operator.connecting import connected
+from craig_mq.operator.errors import OperatorError, QueueInUse, QueueMissing
+from craig_mq.operator.lease import lease_queue, ready_count
+from craig_mq.operator.row import read_row
+from craig_mq.transport.broker import Broker
+
+TIMEOUT_S: Final = 5.0
+MAX_STATUS_BYTES: Final = 1024 * 1024
+
+
+class ServiceUnreachable(OperatorError):
+    """No status came from the address; the text says what did."""
+
+
+@attrs.define(frozen=True, slots=True)
+class QueueDepth:
+    """A queue from outside. ``ready`` None: there is no such queue. Held messages don't show in AMQP.
+
+    ``oldest_s`` is the age of the head, None where it was not asked for, is unknown, or is held elsewhere.
+    """
+
+    queue: str
+    ready: int | None
+    oldest_s: float | None = None
+
+
+def fetch_status(url: str) -> dict[str, Any]:
+    """The document a service serves at ``/status``. Raises ServiceUnreachable. Blocks up to 5 seconds."""
+    parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ServiceUnreachable(f"{url!r} is no address: say HOST:PORT, as the service's --metrics has it")
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", f"{parts.path.rstrip('/')}/status")
+        response = connection.getresponse()
+        text = response.read(MAX_STATUS_BYTES)
+        if response.status != http.client.OK:
+            raise ServiceUnreachable(
+                f"{url} answers {response.status}: {text[:200].decode('utf-8', 'replace')}"
+            )
+        document: dict[str, Any] = json.loads(text)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise ServiceUnreachable(f"no status from {url}: {type(error).__name__} {error}") from error
+    finally:
+        connection.close()
+    return document
+
+
+async def queue_depths(broker: Broker, queues: Sequence[str], *, oldest: bool) -> list[QueueDepth]:
+    """Count ready messages; with ``oldest``, lease each queue's head for a moment to learn its age.
+
+    A look at the head sets its ``redelivered`` flag, and counts on a quorum queue, where it is left out.
+    """
+    depths: list[QueueDepth] = []
+    async with connected(broker, "status") as connection:
+        for queue in queues:
+            try:
+                depths.append(QueueDepth(queue, await ready_count(connection, queue)))
+            except QueueMissing:
+                depths.append(QueueDepth(queue, None))
+        await connection.aclose()
+    if not oldest:
+        return depths
+    return [
+        attrs.evolve(one, oldest_s=await _oldest_s(broker, one.queue)) if one.ready else one for one in depths
+    ]
+
+
+async def _oldest_s(broker: Broker, queue: str) -> float | None:
+    try:
+        async with lease_queue(broker, queue, limit=1) as lease:
+            delivery = await lease.receive()
+    except (QueueInUse, OperatorError):
+        return None
+    at_s = None if delivery is None else read_row(delivery, 0).at_s
+    return None if at_s is None else time.time() - at_s

@@ -1,0 +1,76 @@
+"""``craig-mq status`` as an operator types it."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from craig_mq.service.health import health_app, serve_health
+from craig_mq.service.status import STARTING, Status
+
+CHILD = {"generation": 3, "timer_at": 112.0, "last_end": "SETTLEMENT_FAILED", "supervisor": None}
+
+
+def _document(state: str) -> dict[str, object]:
+    return {
+        "state": state,
+        "clock_s": 100.0,
+        "depths": {"security.dlq": 7, "security.dlq.parking": None},
+        "statistics": {
+            "acked": 5,
+            "parked": 0,
+            "returned": 0,
+            "quarantined": 0,
+            "duplicates_absorbed": 0,
+            "settlement_failures": 1,
+            "sessions": 4,
+        },
+        "tree": {"children": [{"id": "main", "state": "BACKOFF", **CHILD}]},
+    }
+
+
+@pytest.fixture
+def serve() -> Iterator[object]:
+    """Serve one status at a port of its own."""
+    holder: list[Status | None] = [None]
+    app = health_app(CollectorRegistry(), lambda: holder[0])
+    with serve_health("127.0.0.1", 0, app) as port:
+
+        def at(status: Status | None) -> str:
+            holder[0] = status
+            return f"127.0.0.1:{port}"
+
+        yield at
+
+
+def test_a_service_is_shown_with_its_wake_up_time(bench, serve) -> None:
+    """The tree tells state, generation, last end and when a backoff ends; not being ready exits 1."""
+    shown = bench.run("status", "--service", serve(Status(False, _document("recovering"))), exit_code=1)
+    assert "main backoff #3 wakes in 12 s after SETTLEMENT_FAILED" in shown.output
+    assert "security.dlq" in shown.output
+    document = bench.json("status", "--service", serve(Status(True, _document("ready"))))
+    assert document["depths"]["security.dlq"] == 7
+
+
+def test_a_service_that_starts_or_hangs_is_told_apart(bench, serve) -> None:
+    """A service that is starting says so, and one whose loop is stuck is a failure in one line."""
+    assert "starting" in bench.run("status", "--service", serve(STARTING), exit_code=1).output
+    stuck = bench.run("status", "--service", serve(None), exit_code=1)
+    assert "answers 503: loop stuck" in stuck.output
+    nobody = bench.run("status", "--service", "127.0.0.1:1", exit_code=1)
+    assert "no status from 127.0.0.1:1" in nobody.output
+
+
+def test_depths_need_nothing_but_amqp(bench) -> None:
+    """Without a service the three queues are counted, a missing one is named, and heads stay in place."""
+    bench.fill(bench.capture(at_s=time.time() - 90), bench.capture())
+    found = bench.json("status", "--oldest")["queues"]
+    assert [(one["queue"], one["ready"]) for one in found] == [
+        ("security.dlq", 0),
+        ("security.dlq.parking", 0),
+        ("security.dlq.quarantine", 2),
+    ]
+    assert 89 < found[2]["oldest_s"] < 120
+    bench.broker.delete_queue(bench.parking)
+    assert "missing" in bench.run("status", exit_code=1).output
