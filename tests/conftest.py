@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from craig_mq.testing.postgres import PostgresServer
 from craig_mq.testing.rabbitmq import RabbitNode
 
 
@@ -26,3 +27,18 @@ def vhost_url(rabbit: RabbitNode) -> Iterator[str]:
     if not rabbit.running:
         rabbit.start()
     rabbit.delete_vhost(vhost)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for the session; a test that stops it starts it again itself."""
+    with PostgresServer({"max_connections": "60"}) as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres: PostgresServer) -> str:
+    """The URL of an empty PostgreSQL database of the test's own."""
+    if not postgres.running:
+        postgres.start()
+    return postgres.url(database=postgres.add_database())

@@ -39,6 +39,11 @@ class Database(Protocol):
         """Whether a transaction keeps every other writer out from its start (SQLite)."""
         ...
 
+    @property
+    def driver(self) -> object:
+        """The driver's own connection, for statements of somebody else in the same transaction."""
+        ...
+
     def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[Columns]:
         """Every row of a query; bounded by the LIMIT the caller writes."""
         ...

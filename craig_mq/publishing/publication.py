@@ -19,6 +19,11 @@ def event_publication(
     """
     key = envelope.event_type if routing_key is None else routing_key
     validate_routing_key("routing_key", key)
+    return body_publication(encode_envelope(envelope), exchange, key, sources)
+
+
+def body_publication(body: bytes, exchange: str, routing_key: str, sources: Sources) -> Publication:
+    """Wrap a serialised event."""
     properties = Properties(
         content_type="application/json",
         delivery_mode=PERSISTENT,
@@ -26,4 +31,4 @@ def event_publication(
         timestamp=max(0, int(sources.now())),
         app_id=APP_ID,
     )
-    return Publication(exchange, key, encode_envelope(envelope), properties)
+    return Publication(exchange, routing_key, body, properties)

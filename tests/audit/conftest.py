@@ -58,13 +58,6 @@ def make_row() -> RowMaker:
     return make
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """One server for the session; a test that stops it starts it again itself."""
-    with PostgresServer({"max_connections": "60"}) as server:
-        yield server
-
-
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     """The URL of a database whose ledger is empty; dropping the schema is far cheaper than a database."""

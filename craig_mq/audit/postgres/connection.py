@@ -70,6 +70,11 @@ class PostgresDatabase:
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
 
+    @property
+    def driver(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """The driver's own connection."""
+        return self._connection
+
     def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[Columns]:
         """Every row of a query."""
         return self._connection.execute(_placeholders(sql), parameters, binary=True).fetchall()

@@ -60,6 +60,11 @@ class SqliteDatabase:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
 
+    @property
+    def driver(self) -> sqlite3.Connection:
+        """The driver's own connection."""
+        return self._connection
+
     def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[Columns]:
         """Every row of a query."""
         return self._connection.execute(sql, [_bound(value) for value in parameters]).fetchall()
