@@ -13,7 +13,7 @@ demo: ## run the main job on the embedded broker, and account for every message
 test: ## run the tests, heavy scenarios at a reduced count
 	@.ci/setup-venv test lint docs
 	@.ci/setup-services
-	@$(BIN)/python -m pytest -m "not soak"
+	@$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadfile
 
 soak: ## run every heavy scenario at its full count
 	@.ci/setup-venv test lint docs
