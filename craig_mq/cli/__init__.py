@@ -20,6 +20,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
         "craig_mq.cli.demo:demo",
         "Run the main job on a mix of failures and account for every message.",
     ),
+    "doctor": ("craig_mq.cli.doctor:doctor", "Check what would break the promises, with what to do."),
     "run": ("craig_mq.cli.run:run", "Record the dead letters of a queue in the audit ledger."),
     "parking": (
         "craig_mq.cli.parking:parking_group",

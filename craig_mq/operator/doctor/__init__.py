@@ -1,0 +1,1 @@
+"""Looking for what would break the promises, before it does; UNKNOWN wherever nobody can tell."""
