@@ -5,8 +5,11 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from prometheus_client import CollectorRegistry
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from craig_mq.observe.instruments import Instruments
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -35,7 +38,25 @@ class ClauseTable(SphinxDirective):
         return container.children
 
 
+class MetricsTable(SphinxDirective):
+    """``metrics-table``: every series, from the code that registers it."""
+
+    def run(self) -> list[nodes.Node]:
+        """Render one row per series."""
+        registry = CollectorRegistry()
+        series = vars(Instruments(registry)).values()
+        lines = ["| series | kind | labels | what |", "|---|---|---|---|"]
+        for metric in series:
+            name = metric._name + ("_total" if metric._type == "counter" else "")
+            labels = ", ".join(f"`{label}`" for label in metric._labelnames)
+            lines.append(f"| `{name}` | {metric._type} | {labels} | {metric._documentation} |")
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines, __file__), self.content_offset, container)
+        return container.children
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("adr-clauses", ClauseTable)
+    app.add_directive("metrics-table", MetricsTable)
     return {"parallel_read_safe": True}
