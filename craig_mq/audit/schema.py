@@ -2,7 +2,8 @@
 
 ``occurrence`` is the hot window, in which a token is unique; ``archived_occurrence`` is what was
 pruned from it. ``writer`` holds the head of every hash chain, ``gap`` what retention purged from
-one, ``alert`` when a threshold last fired.
+one, ``alert`` when a threshold last fired; ``operator_action`` what operators did and why, and
+``redriven_capture`` which captures they sent back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 COLUMNS: Final = (
     "id",
@@ -75,7 +76,18 @@ _VERSION_1: Final = (
       occurrences {bigint} NOT NULL, PRIMARY KEY (source_service, event_type))""",
 )
 
-MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {1: _VERSION_1}
+# What operators did: two rows an act (begun, ended), and one a capture whose redrive was confirmed.
+_VERSION_2: Final = (
+    """CREATE TABLE operator_action (
+      id {uuid} PRIMARY KEY, act {uuid} NOT NULL, phase {text} NOT NULL, at {moment} NOT NULL,
+      who {text} NOT NULL, action {text} NOT NULL, queue {text} NOT NULL, reason {text} NOT NULL,
+      plan_sha256 {text}, outcome {text} NOT NULL)""",
+    """CREATE TABLE redriven_capture (
+      capture_id {text} PRIMARY KEY, plan_sha256 {text} NOT NULL, who {text} NOT NULL,
+      at {moment} NOT NULL)""",
+)
+
+MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {1: _VERSION_1, 2: _VERSION_2}
 
 
 def statements(version: int, types: Mapping[str, str]) -> list[str]:

@@ -11,6 +11,7 @@ import click
 from craig_mq.audit.ledger import Ledger
 from craig_mq.audit.reading import RowFilter
 from craig_mq.audit.row import StoredRow
+from craig_mq.cli.audit_actions import actions
 from craig_mq.cli.audit_archive import export_command, import_command, prune, purge, verify_command
 from craig_mq.cli.audit_ledger import json_option, time, with_ledger
 from craig_mq.cli.audit_view import (
@@ -140,5 +141,5 @@ def stats(url: str, *, as_json: bool) -> None:
         print_stats(counted)
 
 
-for _command in (prune, purge, export_command, import_command, verify_command):
+for _command in (prune, purge, export_command, import_command, verify_command, actions):
     audit_group.add_command(_command)

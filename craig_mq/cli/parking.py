@@ -16,7 +16,7 @@ from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.cli.plan_run import carry_out, plan_path, report, require_word, tell_plan, who
 from craig_mq.cli.quarantine_scan import scan_options, scan_target
 from craig_mq.cli.quarantine_view import print_parked, print_reach, scan_document
-from craig_mq.cli.target import Target, read_target, target_options
+from craig_mq.cli.target import Target, audit_option, read_target, target_options
 from craig_mq.core.timing import format_instant
 from craig_mq.operator.pace import DEFAULT_RATE, Pace, parse_rate
 from craig_mq.operator.plan import Plan, Ticks, make_plan, read_plan, write_plan
@@ -86,6 +86,7 @@ def _with_due(row: Row, ttl_s: float) -> dict[str, Any]:
 @click.option("--yes", type=click.IntRange(0), help="Go on, if the plan selects exactly this many messages.")
 @click.option("--reason", help="Why; kept in the journal.")
 @click.option("--rate", default=f"{DEFAULT_RATE:g}/s", show_default=True, help="Messages a second.")
+@audit_option
 @click.pass_context
 def release(
     context: click.Context,
@@ -96,6 +97,7 @@ def release(
     yes: int | None,
     reason: str | None,
     rate: str,
+    audit_url: str | None,
     as_json: bool,
 ) -> None:
     """Send parked messages back before they are due, each acked only after its confirm.
@@ -116,6 +118,9 @@ def release(
             accept_delivery_count=target.accept_delivery_count,
             who=who(),
             reason=reason or "",
+            audit_url=audit_url,
+            plan_sha256=digest,
+            action="release",
         )
     path = plan_file.with_name(plan_file.name + ".journal")
     account, code = carry_out(target, plan, digest, path, options, as_it_is)

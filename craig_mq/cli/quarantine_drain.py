@@ -11,10 +11,12 @@ import click
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.failures import FAILURE, USAGE, Refusal, plain_errors
+from craig_mq.cli.plan_run import who
 from craig_mq.cli.quarantine_scan import json_option, on_progress, scan_options
-from craig_mq.cli.target import Target, run_until_signal
+from craig_mq.cli.target import Target, audit_option, run_until_signal
 from craig_mq.operator.drain import Drained, DrainOptions, drain_queue
 from craig_mq.operator.restore import Imported, import_folder, verify_folder
+from craig_mq.operator.trail import Act, open_trail
 from craig_mq.operator.where import parse_where
 from craig_mq.transport.broker import Broker
 from supervisors.shutdown import Shutdown
@@ -25,9 +27,18 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.command(name="drain")
 @scan_options
 @click.option("--to", "folder", type=_FOLDER, required=True, help="A new folder, or one to go on with.")
+@click.option("--reason", default="", help="Why; kept in the audit ledger.")
+@audit_option
 @click.pass_context
 def drain_command(
-    context: click.Context, *, where: tuple[str, ...], max_scan: int, folder: Path, as_json: bool
+    context: click.Context,
+    *,
+    where: tuple[str, ...],
+    max_scan: int,
+    folder: Path,
+    reason: str,
+    audit_url: str | None,
+    as_json: bool,
 ) -> None:
     """Move messages out of quarantine into files; each is acked only once it is on disk.
 
@@ -42,7 +53,8 @@ def drain_command(
             parse_where(where), time.time, limit=max_scan, accept_delivery_count=target.accept_delivery_count
         )
         try:
-            work = partial(_drain, queue=target.quarantine, folder=folder, options=options)
+            act = Act("drain", target.quarantine, who(), reason)
+            work = partial(_drain, act=act, audit_url=audit_url, folder=folder, options=options)
             result, code = run_until_signal(target, work)
         except OSError as error:
             raise Refusal(
@@ -65,9 +77,12 @@ def drain_command(
 
 
 async def _drain(
-    broker: Broker, stop: Shutdown, *, queue: str, folder: Path, options: DrainOptions
+    broker: Broker, stop: Shutdown, *, act: Act, audit_url: str | None, folder: Path, options: DrainOptions
 ) -> Drained:
-    return await drain_queue(broker, queue, folder, options, stop=stop, on_progress=on_progress)
+    async with open_trail(audit_url, act) as trail:
+        result = await drain_queue(broker, act.queue, folder, options, stop=stop, on_progress=on_progress)
+        trail.outcome = attrs.asdict(result)
+    return result
 
 
 @click.command(name="verify")

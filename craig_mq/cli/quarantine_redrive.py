@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
+import trio
 
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.cli.plan_run import carry_out, plan_path, report, require_word, tell_plan, who
 from craig_mq.cli.quarantine_scan import json_option, scan_options, scan_target
-from craig_mq.cli.target import Target
+from craig_mq.cli.target import Target, audit_option
 from craig_mq.operator.lease import MAX_SCAN
 from craig_mq.operator.pace import DEFAULT_RATE, Pace, parse_ramp, parse_rate
 from craig_mq.operator.plan import Ticks, make_plan, read_plan, write_plan
 from craig_mq.operator.redrive import RedriveOptions
+from craig_mq.operator.scan import Scan
+from craig_mq.operator.trail import known_rows
 from craig_mq.operator.verdict import Knowledge
 from craig_mq.operator.where import parse_duration
 
@@ -34,6 +38,7 @@ from craig_mq.operator.where import parse_duration
     show_default=True,
     help="new: a token of its own for this round, so that nothing absorbs it.",
 )
+@audit_option
 @click.pass_obj
 def plan_command(
     read: Callable[[], Target],
@@ -46,6 +51,7 @@ def plan_command(
     keep_park_count: bool,
     allow_returns: bool,
     identity: str,
+    audit_url: str | None,
     as_json: bool,
 ) -> None:
     """Say what a redrive would do to each message, and write that down as a plan; change nothing.
@@ -58,8 +64,11 @@ def plan_command(
     with plain_errors():
         window_s = parse_duration(hot_window)
     scan = scan_target(target, where, max_scan)
+    recorded, redriven = _ask_ledger(audit_url, scan)
     knowledge = Knowledge(
         queue=target.queue,
+        recorded=recorded,
+        redriven=redriven,
         now_s=time.time(),
         hot_window_s=window_s,
         keep_park_count=keep_park_count,
@@ -72,6 +81,15 @@ def plan_command(
     except OSError as error:
         raise Refusal(f"cannot write {out}: {error.strerror}", USAGE) from error
     tell_plan(plan, digest, out, as_json=as_json)
+
+
+def _ask_ledger(url: str | None, scan: Scan) -> tuple[dict[str, bool] | None, frozenset[str]]:
+    """What the ledger knows of the scanned messages; None where none was named."""
+    if url is None:
+        return None, frozenset()
+    tokens = {row.token for row in scan.rows if row.token is not None}
+    with plain_errors():
+        return trio.run(partial(known_rows, url, tokens, {row.key for row in scan.rows}))
 
 
 @click.command(name="redrive")
@@ -87,6 +105,7 @@ def plan_command(
 )
 @click.option("--journal", "journal_file", type=plan_path, help="[default: PLAN.journal]")
 @click.option("--max-scan", default=MAX_SCAN, show_default=True, type=click.IntRange(1, 65_535))
+@audit_option
 @json_option
 @click.pass_context
 def redrive_command(
@@ -100,6 +119,7 @@ def redrive_command(
     stop_if_returned: str | None,
     journal_file: Path | None,
     max_scan: int,
+    audit_url: str | None,
     as_json: bool,
 ) -> None:
     """Send exactly the plan's selected messages back to craig.dlx, each acked only after its confirm.
@@ -119,6 +139,8 @@ def redrive_command(
             accept_delivery_count=target.accept_delivery_count,
             who=who(),
             reason=reason or "",
+            audit_url=audit_url,
+            plan_sha256=digest,
         )
     if (plan.queue, plan.source) != (target.queue, target.quarantine):
         raise Refusal(f"the plan is for {plan.source}, not for {target.quarantine}", USAGE)

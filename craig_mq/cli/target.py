@@ -123,3 +123,12 @@ def read_broker_url(url: str | None, file: Path | None) -> str:
     if url is None:
         raise Refusal("which broker? Set CRAIG_MQ_AMQP_URL, or say --amqp-file FILE or --amqp URL", USAGE)
     return url
+
+
+audit_option = click.option(
+    "--audit",
+    "audit_url",
+    envvar="CRAIG_MQ_AUDIT_URL",
+    show_envvar=True,
+    help="The audit ledger: judge by its rows, and write down who did what and why.",
+)

@@ -9,7 +9,8 @@
     ├── BadCondition         a --where that cannot be read
     ├── BadPlan              a plan file that is none, or was edited
     ├── BadJournal           a journal of another plan, or one in use
-    └── BadFolder            a drain folder that is incomplete, or was edited
+    ├── BadFolder            a drain folder that is incomplete, or was edited
+    └── LedgerFailed         the audit ledger can't be opened or written
 """
 
 from __future__ import annotations
@@ -45,3 +46,7 @@ class BadJournal(OperatorError):
 
 class BadFolder(OperatorError):
     """The folder's files and its manifest disagree."""
+
+
+class LedgerFailed(OperatorError):
+    """What can't be written down is not done."""

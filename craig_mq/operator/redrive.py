@@ -22,6 +22,7 @@ from craig_mq.operator.plan import Plan, PlanEntry
 from craig_mq.operator.publisher import open_publisher
 from craig_mq.operator.row import read_row
 from craig_mq.operator.sender import Attempt, Became, Prepare, Sender, next_round
+from craig_mq.operator.trail import Act, open_trail
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.errors import TransportError
@@ -31,6 +32,7 @@ MIN_ATTEMPTS: Final = 10
 """From so many attempts on ``stop_if_returned`` is judged: one of one is not a hundred percent."""
 
 GONE: Final = "no longer in the queue"
+ELSEWHERE: Final = "redriven before by another plan"
 CHANGED: Final = "its content is not what was planned"
 
 
@@ -38,7 +40,7 @@ CHANGED: Final = "its content is not what was planned"
 class RedriveOptions:
     """``stop_if_returned`` is a percentage; None stops at the first message that is not confirmed.
 
-    ``who`` and ``reason`` go into the journal.
+    ``who`` and ``reason`` go into the journal, and into the ledger at ``audit_url`` where there is one.
     """
 
     pace: Pace = attrs.field(factory=Pace)
@@ -49,6 +51,9 @@ class RedriveOptions:
     sources: Sources = SYSTEM_SOURCES
     who: str = ""
     reason: str = ""
+    audit_url: str | None = attrs.field(default=None, repr=False)
+    plan_sha256: str = ""
+    action: str = "redrive"
 
 
 def ignore_account(account: Account) -> None:
@@ -72,10 +77,15 @@ async def redrive_plan(
     ``lease_queue``, and OSError when the journal can't be written. Cancelled: the message in hand may be
     published without a line that says so, and is published again by the next run (*uncertain*).
     """
-    async with open_publisher(broker, f"redrive to {DEAD_LETTER_EXCHANGE}") as publisher:
-        sender = Sender(plan, journal, publisher, options.sources, prepare)
+    act = Act(options.action, plan.source, options.who, options.reason, options.plan_sha256)
+    async with (
+        open_trail(options.audit_url, act) as trail,
+        open_publisher(broker, f"redrive to {DEAD_LETTER_EXCHANGE}") as publisher,
+    ):
+        sender = Sender(plan, journal, publisher, options.sources, trail, prepare)
         run = _Run(broker, options, sender, stop=stop, on_progress=on_progress)
         await run.through()
+        trail.outcome = run.account.document()
     return run.account
 
 
@@ -106,6 +116,9 @@ class _Run:
 
     async def through(self) -> None:
         """Go through the queue in windows until all was met once, or it must stop."""
+        for key in await self._sender.trail.redriven_elsewhere(self._wanted):
+            self.account.note(key, ELSEWHERE)
+            self._wanted.discard(key)
         self._journal.write(Step.RUN, who=self._options.who, reason=self._options.reason)
         more = True
         while more and self._wanted and self.account.stopped is None:

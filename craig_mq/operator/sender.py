@@ -21,6 +21,7 @@ from craig_mq.operator.journal import Journal, Step
 from craig_mq.operator.lease import Lease
 from craig_mq.operator.plan import Plan, PlanEntry
 from craig_mq.operator.publisher import Publisher
+from craig_mq.operator.trail import Trail
 from craig_mq.runtime.publication import capture_publication
 from craig_mq.runtime.sources import Sources
 
@@ -75,6 +76,7 @@ class Sender:
     journal: Journal
     publisher: Publisher
     sources: Sources
+    trail: Trail
     prepare: Prepare = next_round
 
     async def attempt(self, lease: Lease, delivery: Delivery, entry: PlanEntry) -> Attempt:
@@ -98,7 +100,8 @@ class Sender:
         return self._kept(entry, confirmation)
 
     async def _ack(self, lease: Lease, delivery: Delivery, entry: PlanEntry) -> Attempt:
-        """Ack what is confirmed on disk; no task switch lies between the two."""
+        """Ack what is confirmed on disk, and in the ledger where there is one; nothing else lies between."""
+        await self.trail.confirmed(entry.key)
         outcome = await lease.ack(delivery)
         if not isinstance(outcome, AckWritten):
             self.journal.write(Step.ACK_FAILED, entry.key, outcome=str(outcome))

@@ -154,3 +154,59 @@ def test_drain_verify_and_import(bench, tmp_path: Path) -> None:
     assert bench.bodies() == (*bodies[1:], bodies[0])
     (folder / "drain.jsonl").write_text("")
     assert "was changed" in bench.run("quarantine", "verify", folder, exit_code=1).output
+
+
+def test_every_act_is_in_the_audit_ledger(bench, tmp_path: Path) -> None:
+    """With --audit the ledger holds who did what, when, why, by which plan, with what outcome."""
+    url = f"sqlite:///{tmp_path / 'audit.db'}"
+    bench.fill(
+        *(bench.capture() for _ in range(3)), bench.capture(body=b"\xff", reason=QuarantineReason.MALFORMED)
+    )
+    out = tmp_path / "plan.json"
+    plan = bench.json("quarantine", "plan", "--out", out, "--audit", url)
+    assert plan["by_verdict"] == {"runs again": 3, "not redrivable": 1}
+    fixed = ("--reason", "fixed in 4.2", "--audit", url)
+    bench.run("quarantine", "redrive", "--plan", out, "--yes", 3, "--rate", "1000", *fixed)
+    drained = ("--where", "reason=malformed", "--to", tmp_path / "drained")
+    bench.run("quarantine", "drain", *drained, *fixed)
+    rows = bench.json("audit", "--audit", url, "actions")
+    assert [(row["action"], row["phase"]) for row in rows] == [
+        ("drain", "ended"),
+        ("drain", "begun"),
+        ("redrive", "ended"),
+        ("redrive", "begun"),
+    ]
+    assert {(row["queue"], row["reason"]) for row in rows} == {(bench.quarantine, "fixed in 4.2")}
+    assert (rows[2]["plan_sha256"], rows[2]["outcome"]["redriven"]) == (plan["sha256"], 3)
+    assert rows[2]["act"] == rows[3]["act"]
+    assert "@" in rows[0]["who"]
+    assert "fixed in 4.2" in bench.run("audit", "--audit", url, "actions").output
+
+
+def test_a_capture_redriven_by_another_plan_is_a_copy(bench, tmp_path: Path) -> None:
+    """What the ledger knows as redriven is planned as a copy, and skipped by an older plan."""
+    url = f"sqlite:///{tmp_path / 'audit.db'}"
+    [body] = bench.fill(bench.capture())
+    for name in ("first", "second"):
+        arguments = ("--allow-duplicates", "--out", tmp_path / name, "--audit", url)
+        assert bench.json("quarantine", "plan", *arguments)["selected"] == 1
+    run = ("--yes", 1, "--reason", "x", "--audit", url)
+    bench.run("quarantine", "redrive", "--plan", tmp_path / "first", *run)
+    bench.fill(body)
+    skipped = bench.json("quarantine", "redrive", "--plan", tmp_path / "second", *run, exit_code=1)
+    assert skipped["skipped"] == {"redriven before by another plan": 1}
+    again = bench.json("quarantine", "plan", "--out", tmp_path / "third", "--audit", url)
+    assert again["by_verdict"] == {"copy": 1}
+    assert bench.bodies() == (body,)
+
+
+def test_without_its_ledger_nothing_is_done(bench, tmp_path: Path) -> None:
+    """When the ledger named by --audit cannot be opened, no message moves."""
+    bodies = bench.fill(bench.capture())
+    out = tmp_path / "plan.json"
+    bench.run("quarantine", "plan", "--allow-duplicates", "--out", out)
+    (tmp_path / "audit.db").mkdir()
+    arguments = ("--yes", 1, "--reason", "x", "--audit", f"sqlite:///{tmp_path / 'audit.db'}")
+    result = bench.run("quarantine", "redrive", "--plan", out, *arguments, exit_code=1)
+    assert "ledger" in result.output
+    assert bench.bodies() == bodies
