@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
 
 import pika
+
+from benchmarks.filling import fill
 
 from craig_mq.testing.rabbitmq import RabbitNode
 
@@ -14,21 +14,6 @@ QUEUE = "bench.dlq"
 TARGET = "bench.target"
 EXCHANGE = "craig.dlx"
 ROUTING_KEY = "dlq.bench"
-ENTER_TIMEOUT_S = 120.0
-
-
-def envelope(body_bytes: int) -> bytes:
-    """One valid event envelope of exactly ``body_bytes`` bytes (at least 256), tokenless."""
-    document = {
-        "id": str(uuid.uuid4()),
-        "source_service": "bench",
-        "event_type": "bench.event",
-        "occurred_at": "2026-01-01T00:00:00Z",
-        "payload": {"text": ""},
-    }
-    padding = body_bytes - len(json.dumps(document))
-    document["payload"] = {"text": "x" * padding}
-    return json.dumps(document).encode()
 
 
 class BenchBroker:
@@ -50,11 +35,8 @@ class BenchBroker:
             channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "classic"})
             channel.queue_purge(queue)
         channel.queue_bind(QUEUE, EXCHANGE, "dlq.#")
-        properties = pika.BasicProperties(delivery_mode=2, content_type="application/json")
-        for _ in range(count):
-            channel.basic_publish(EXCHANGE, ROUTING_KEY, envelope(body_bytes), properties)
-        self._wait_for(channel, QUEUE, count)
         connection.close()
+        fill(self.url, EXCHANGE, ROUTING_KEY, count, body_bytes)
 
     def depths(self) -> dict[str, int]:
         """Ready messages of every queue of the benchmark, once nothing moves any more."""
@@ -69,11 +51,3 @@ class BenchBroker:
             time.sleep(0.2)
         connection.close()
         return before
-
-    @staticmethod
-    def _wait_for(channel, queue: str, count: int) -> None:
-        deadline = time.monotonic() + ENTER_TIMEOUT_S
-        while channel.queue_declare(queue, passive=True).method.message_count < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the broker did not take {count} messages within {ENTER_TIMEOUT_S:.0f} s")
-            time.sleep(0.05)
