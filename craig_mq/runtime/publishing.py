@@ -8,7 +8,6 @@ it is unresolved: what is abandoned with a FIN during an alarm is executed after
 # flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,6 +16,7 @@ import trio
 from craig_mq.core.close import CloseReason
 from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation, Unconfirmed
+from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOptions
 from craig_mq.transport.errors import TransportError
 
@@ -83,7 +83,8 @@ class Publishing:
         self._broker = broker
         self._options = options
         self._memory = memory
-        self._confirm_timeout = confirm_timeout
+        self._bounds = Deadlines(confirm_timeout, "no confirm in time")
+        self._late = Unconfirmed(f"no confirm within {confirm_timeout:g} s")
         self._blockage = blockage
         self._on_lost = on_lost
         self._wanted = trio.Event()
@@ -97,7 +98,6 @@ class Publishing:
         self._was_open = False
         self._one_large = trio.Lock()
         self._one_alone = trio.Lock()
-        self._timers: dict[trio.CancelScope, float] = {}
         self._unresolved = False
         self._gate_open = True
         self._quiet = trio.Event()
@@ -105,7 +105,7 @@ class Publishing:
     @property
     def in_flight(self) -> int:
         """How many publishes wait for their confirm."""
-        return len(self._timers)
+        return len(self._bounds)
 
     @property
     def opening_failed(self) -> str | None:
@@ -118,7 +118,7 @@ class Publishing:
 
     async def wait_resolved(self) -> None:
         """Return once no publish waits for its confirm."""
-        while self._timers:
+        while self._bounds:
             self._quiet = trio.Event()
             await self._quiet.wait()
 
@@ -139,6 +139,7 @@ class Publishing:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._watch_blocked, connection)
                     nursery.start_soon(self._watch_closed, self._channel)
+                    nursery.start_soon(self._bounds.run)
                     await self._stop.wait()
                     nursery.cancel_scope.cancel(reason="the session is ending")
                 if self._graceful:
@@ -156,7 +157,7 @@ class Publishing:
     def stop(self) -> None:
         """End ``run``: gracefully if every publish is resolved and nothing is blocked, else by reset."""
         connection = self._connection
-        self._graceful = not (self._unresolved or self._timers) and (
+        self._graceful = not (self._unresolved or self._bounds) and (
             connection is not None and connection.blocked is None
         )
         self._gate_open = False
@@ -205,14 +206,15 @@ class Publishing:
             await connection.wait_unblocked()
         if channel is None or not self._gate_open:
             return Unconfirmed(self._opening_failed, sent=False)
-        confirmation: Confirmation = Unconfirmed(f"no confirm within {self._confirm_timeout:g} s")
-        with trio.CancelScope(deadline=trio.current_time() + self._confirm_timeout) as scope:
-            self._timers[scope] = self._confirm_timeout
+        confirmation: Confirmation = self._late
+        bounds = self._bounds
+        with trio.CancelScope() as scope:
+            bounds.begin(scope, trio.current_time())
             try:
                 confirmation = await channel.publish(publication)
             finally:
-                del self._timers[scope]
-                if not self._timers:
+                bounds.end(scope)
+                if not bounds:
                     self._quiet.set()
                 self._resolve(channel, confirmation)
         return confirmation
@@ -233,13 +235,8 @@ class Publishing:
             await connection.wait_blocked()
             if connection.closed is not None:
                 return
-            now = trio.current_time()
-            for scope in self._timers:
-                self._timers[scope] = scope.deadline - now
-                scope.deadline = math.inf
+            self._bounds.stand_still()
             self._blockage.change(connection.blocked)
             await connection.wait_unblocked()
-            now = trio.current_time()
-            for scope, remaining in self._timers.items():
-                scope.deadline = now + remaining
+            self._bounds.go_on()
             self._blockage.change(None)

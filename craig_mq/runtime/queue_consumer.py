@@ -9,6 +9,7 @@ import trio
 
 from craig_mq.core.outcome import AckWritten, SettlementOutcome
 from craig_mq.observe.events import HandlersStuck
+from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.live_session import LiveSession
@@ -28,8 +29,10 @@ class QueueConsumer(Generic[F]):
         self._intake = intake
         self._performer = performer
         invoker = Invoker[F](live.plan, performer.call)
+        self._bounds = Deadlines(invoker.handler_timeout_s, "the handler took too long")
         self._workers = [
-            Worker[F](self, live.ending, intake, invoker, performer) for _ in range(self._options.concurrency)
+            Worker[F](self, live.ending, intake, invoker, performer, self._bounds)
+            for _ in range(self._options.concurrency)
         ]
         self._working = len(self._workers)
         self._workers_ended = trio.Event()
@@ -48,6 +51,7 @@ class QueueConsumer(Generic[F]):
             tasks.start_soon(self._live.watch_channel)
             tasks.start_soon(self._drain_on_shutdown)
             tasks.start_soon(self._follow_blockage)
+            tasks.start_soon(self._bounds.run)
             for worker in self._workers:
                 tasks.start_soon(worker.run, self._worker_ended)
             await self._live.ending.wait()

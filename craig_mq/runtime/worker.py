@@ -1,14 +1,13 @@
 """A long-lived worker of the main session: takes a delivery, has it handled, settles it, takes the next.
 
 Where all goes well a delivery costs no task, no nursery and no cancel scope: one scope serves many
-deliveries. Its deadline is moved for each invocation, and it is renewed only after it was cancelled,
-be it by the handler's timeout, by the session's end, or because a retry is due for an idle worker.
+deliveries. It is renewed only after it was cancelled, be it by the handler's timeout, which one task
+watches for all workers, by the session's end, or because a retry is due for an idle worker.
 """
 
 # flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ import trio
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.steps import AckDelivery, Invoke, Publish, Sleep
+from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoked, Invoker
@@ -84,7 +84,7 @@ class Foreman(Protocol[F_contra]):
 
 
 class Worker(Generic[F]):
-    """One of ``concurrency`` workers; ``ending`` closes the way to handlers."""
+    """One of ``concurrency`` workers; ``ending`` closes the way to handlers, ``bounds`` bounds them."""
 
     def __init__(
         self,
@@ -93,13 +93,14 @@ class Worker(Generic[F]):
         intake: Intake[F],
         invoker: Invoker[F],
         performer: Performs[F],
+        bounds: Deadlines,
     ) -> None:
         self._foreman = foreman
         self._ending = ending
         self._intake = intake
         self._invoker = invoker
         self._performer = performer
-        self._handler_timeout = invoker.handler_timeout_s
+        self._bounds = bounds
         self._scope = trio.CancelScope()
         self._flight: F | None = None
         self._interrupted = False
@@ -136,12 +137,14 @@ class Worker(Generic[F]):
             self._flight = flight
             if isinstance(flight.effect, Invoke):
                 began = trio.current_time()
-                scope.deadline = began + self._handler_timeout
-                await self._invoker.invoke(flight, flight.effect.attempt, began)
+                self._bounds.begin(scope, began)
+                try:
+                    await self._invoker.invoke(flight, flight.effect.attempt, began)
+                finally:
+                    self._bounds.end(scope)
             if isinstance(flight.effect, Publish):
                 if scope.cancel_called:
                     return
-                scope.deadline = math.inf
                 await self._publish(flight, flight.effect)
             if not isinstance(flight.effect, AckDelivery):
                 return
@@ -157,7 +160,6 @@ class Worker(Generic[F]):
         delivery = intake.take_nowait()
         if delivery is not None:
             return self._performer.begin(delivery)
-        scope.deadline = math.inf
         delivery = await intake.take(scope)
         if delivery is not None:
             self._flight = self._performer.begin(delivery)
