@@ -27,6 +27,7 @@ from craig_mq.core.timing import format_instant
 MALFORMED_EVENT_TYPE = "dlq.malformed"
 MAX_MIRRORED_BYTES = 1_024
 
+_KINDS = {kind.value: kind for kind in CaptureKind}
 _NO_PAYLOAD = PayloadWire(msgspec.Raw(b"null"))
 _encode = msgspec.json.Encoder().encode
 
@@ -76,7 +77,7 @@ def build_capture(subject: Subject, order: CaptureOrder, *, limit: int = MAX_CAP
         wire = _record(subject, order)
         serialised = _cut(outer, wire, subject.body, limit)
     return BuiltCapture(
-        kind=CaptureKind(wire.kind),
+        kind=_KINDS[wire.kind],
         reason=order.reason,
         capture_id=order.capture_id,
         envelope_id=outer.id,

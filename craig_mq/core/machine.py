@@ -8,7 +8,7 @@ IllegalTransition and changes nothing.
 from __future__ import annotations
 
 import enum
-from typing import assert_never
+from typing import assert_never, get_args
 
 from craig_mq.core.capture_format import QuarantineReason
 from craig_mq.core.disposition import Disposition
@@ -85,6 +85,10 @@ TABLE: dict[tuple[State, type[Event], str], State] = {
 
 _ACCEPTED = frozenset((state, event) for state, event, _ in TABLE)
 
+_FIRST = Invoke(1)
+_ACK = AckDelivery()
+_DONE: dict[Outcome, Done] = {outcome: Done(outcome) for outcome in get_args(Outcome)}
+
 
 class Settlement:
     """One delivery on its way from NEW to SETTLED, LEFT or FAILED.
@@ -116,7 +120,7 @@ class Settlement:
             case Begin(origin):
                 return origin, _first_effect(origin)
             case HandlerOk():
-                return "ok", AckDelivery()
+                return "ok", _ACK
             case HandlerFailed(disposition, error, jitter):
                 decision = decide(self._facts, disposition, invocation=self.attempts, jitter=jitter)
                 return _after_failure(decision, self.attempts, disposition, error)
@@ -130,7 +134,7 @@ class Settlement:
             case Settled(outcome):
                 written = isinstance(outcome, AckWritten)
                 return (
-                    ("written", Done(self._outcome))
+                    ("written", _DONE[self._outcome])
                     if written
                     else ("ack", SettlementFailed("ack", str(outcome)))
                 )
@@ -141,11 +145,11 @@ class Settlement:
 def _first_effect(origin: Origin) -> Effect:
     match origin:
         case "readable":
-            return Invoke(1)
+            return _FIRST
         case "malformed":
             return Publish(QuarantineReason.MALFORMED, 0, None, None)
         case "confirmed_before":
-            return AckDelivery()
+            return _ACK
         case _:
             assert_never(origin)
 
@@ -168,7 +172,7 @@ def after_publish(confirmation: Confirmation) -> tuple[str, AckDelivery | Settle
     """Return the case and the effect of a publish's outcome, on either leg: only a clean confirm acks."""
     match confirmation:
         case Acked():
-            return "acked", AckDelivery()
+            return "acked", _ACK
         case Nacked():
             return "nacked", SettlementFailed("nacked", "the broker refused the publish")
         case Returned(code, text):

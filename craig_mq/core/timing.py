@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 RETRY_STEP_S = 0.1
 RETRY_JITTER_S = 0.1
@@ -14,6 +16,7 @@ _RFC3339 = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])"
     r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
+_MICROS = 1_000_000
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- naive arithmetic cannot overflow on an offset
 
 
@@ -56,7 +59,17 @@ def instant_seconds(text: str) -> float:
 
 def format_instant(seconds: float) -> str:
     """Write seconds since the Unix epoch (years 1..9999) as RFC 3339 in UTC with microseconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    whole = math.floor(seconds)
+    micros = round((seconds - whole) * 1e6)
+    if micros == _MICROS:
+        whole, micros = whole + 1, 0
+    return f"{_to_the_second(whole)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=16)
+def _to_the_second(seconds: int) -> str:
+    # Thousands of captures a second share one of these.
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def _is_date(text: str) -> bool:

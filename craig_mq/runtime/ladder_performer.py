@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+import trio
+
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import EventEnvelope, decode_envelope
 from craig_mq.core.errors import MalformedBody
@@ -22,7 +24,7 @@ from craig_mq.core.ladder_machine import (
     RequeueDelivery,
 )
 from craig_mq.core.last_error import LastError
-from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, SettlementOutcome
+from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, Confirmation, SettlementOutcome
 from craig_mq.core.received_event import ReceivedEvent
 from craig_mq.core.steps import (
     AckDelivery,
@@ -138,7 +140,7 @@ class LadderPerformer:
             )
         )
 
-    async def publish(self, flight: EventInFlight, order: Publish) -> None:
+    async def publish(self, flight: EventInFlight, order: Publish, scope: trio.CancelScope) -> None:
         """Publish the dead letter of an event; its next effect follows without a task switch.
 
         Cancelled: the outcome is unknown and the delivery stays unacked.
@@ -151,12 +153,15 @@ class LadderPerformer:
             message_id=str(sources.uuid7()),
             at_s=sources.now(),
         )
-        confirmation = await self._live.publishing.publish(publication)
-        flight.feed(DeadLetterConfirmed(confirmation))
-        if isinstance(flight.effect, SettlementFailed):
-            self._failed(flight, flight.effect, f"{DEAD_LETTER_EXCHANGE} {publication.routing_key}")
-        else:
-            self._live.arm.confirmed(flight.delivery)
+
+        def told(confirmation: Confirmation) -> None:
+            flight.feed(DeadLetterConfirmed(confirmation))
+            if isinstance(flight.effect, SettlementFailed):
+                self._failed(flight, flight.effect, f"{DEAD_LETTER_EXCHANGE} {publication.routing_key}")
+            else:
+                self._live.arm.confirmed(flight.delivery)
+
+        await self._live.publishing.publish_within(scope, publication, told)
 
     def act(self, flight: EventInFlight) -> None:
         """Perform an effect that needs no waiting; the delivery's key is free from here on."""

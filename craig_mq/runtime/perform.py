@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import assert_never
 
+import trio
+
 from craig_mq.core.capture import BuiltCapture, CaptureOrder, build_capture
 from craig_mq.core.capture_format import CaptureKind
 from craig_mq.core.dead_letter import MalformedDelivery, build_dead_letter_delivery
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.machine import Settlement
-from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, SettlementOutcome
+from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, Confirmation, SettlementOutcome
 from craig_mq.core.policy import PolicyFacts
 from craig_mq.core.steps import (
     AckDelivery,
@@ -98,7 +100,7 @@ class Performer:
             self._tally.tokenless_reruns += 1
         return self._plan.handler(subject.dead_letter(attempt))
 
-    async def publish(self, flight: InFlight, order: Publish) -> None:
+    async def publish(self, flight: InFlight, order: Publish, scope: trio.CancelScope) -> None:
         """Publish the capture of a delivery; its next effect follows without a task switch.
 
         Cancelled: the outcome is unknown and the delivery stays unacked.
@@ -107,7 +109,15 @@ class Performer:
         names = self._plan.topology
         target = names.parking_name if capture.kind is CaptureKind.PARKED else names.quarantine_name
         publication = capture_publication(DEFAULT_EXCHANGE, target, capture.body, self._plan.sources)
-        confirmation = await self._live.publishing.publish(publication)
+
+        def told(confirmation: Confirmation) -> None:
+            self._published(flight, capture, target, confirmation)
+
+        await self._live.publishing.publish_within(scope, publication, told)
+
+    def _published(
+        self, flight: InFlight, capture: BuiltCapture, target: str, confirmation: Confirmation
+    ) -> None:
         flight.effect = flight.settlement.feed(Confirmed(confirmation, capture.kind))
         if isinstance(flight.effect, SettlementFailed):
             failed = flight.effect

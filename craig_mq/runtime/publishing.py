@@ -170,22 +170,41 @@ class Publishing:
         There is no task switch between the confirm and the return. Cancelled: the outcome is
         unknown, and the arm remembers that.
         """
-        if not self._memory.publish_alone_first:
-            return await self._publish(publication)
-        async with self._one_alone:
-            if self._memory.publish_alone_first:
-                return await self._publish(publication)
-        # Whoever waited finds the way cleared by the first one's confirm.
-        return await self._publish(publication)
+        with trio.CancelScope() as scope:
+            return await self._in_turn(scope, publication)
+        return self._late
 
-    async def _publish(self, publication: Publication) -> Confirmation:
+    async def publish_within(
+        self, scope: trio.CancelScope, publication: Publication, told: Callable[[Confirmation], None]
+    ) -> None:
+        """Publish as ``publish`` does, inside a scope of the caller's that serves many publishes.
+
+        ``told`` hears the outcome with no task switch behind the confirm. Where no confirm comes in
+        time ``scope`` is cancelled, and ``told`` hears that. Cancelled from outside: it hears nothing.
+        """
+        confirmation: Confirmation = self._late
+        try:
+            confirmation = await self._in_turn(scope, publication)
+        finally:
+            if confirmation is not self._late or scope.cancel_called:
+                told(confirmation)
+
+    async def _in_turn(self, scope: trio.CancelScope, publication: Publication) -> Confirmation:
+        if self._memory.publish_alone_first:
+            async with self._one_alone:
+                if self._memory.publish_alone_first:
+                    return await self._publish(scope, publication)
+            # Whoever waited finds the way cleared by the first one's confirm.
+        return await self._publish(scope, publication)
+
+    async def _publish(self, scope: trio.CancelScope, publication: Publication) -> Confirmation:
         if self._channel is None:
             self._wanted.set()
             await self._opened.wait()
         if len(publication.body) < LARGE_BODY_BYTES:
-            return await self._confirmed(self._channel, publication)
+            return await self._confirmed(scope, self._channel, publication)
         async with self._one_large:
-            return await self._confirmed(await self._large_channel(), publication)
+            return await self._confirmed(scope, await self._large_channel(), publication)
 
     async def _large_channel(self) -> Channel | None:
         connection = self._connection
@@ -200,7 +219,9 @@ class Publishing:
                 return None
         return self._large
 
-    async def _confirmed(self, channel: Channel | None, publication: Publication) -> Confirmation:
+    async def _confirmed(
+        self, scope: trio.CancelScope, channel: Channel | None, publication: Publication
+    ) -> Confirmation:
         connection = self._connection
         while connection is not None and connection.blocked is not None:
             await connection.wait_unblocked()
@@ -208,15 +229,14 @@ class Publishing:
             return Unconfirmed(self._opening_failed, sent=False)
         confirmation: Confirmation = self._late
         bounds = self._bounds
-        with trio.CancelScope() as scope:
-            bounds.begin(scope, trio.current_time())
-            try:
-                confirmation = await channel.publish(publication)
-            finally:
-                bounds.end(scope)
-                if not bounds:
-                    self._quiet.set()
-                self._resolve(channel, confirmation)
+        bounds.begin(scope, trio.current_time())
+        try:
+            confirmation = await channel.publish(publication)
+        finally:
+            bounds.end(scope)
+            if not bounds:
+                self._quiet.set()
+            self._resolve(channel, confirmation)
         return confirmation
 
     def _resolve(self, channel: Channel, confirmation: Confirmation) -> None:

@@ -31,7 +31,7 @@ class QueueConsumer(Generic[F]):
         invoker = Invoker[F](live.plan, performer.call)
         self._bounds = Deadlines(invoker.handler_timeout_s, "the handler took too long")
         self._workers = [
-            Worker[F](self, live.ending, intake, invoker, performer, self._bounds)
+            Worker[F](self, live.ending, intake, invoker, performer, bounds=self._bounds)
             for _ in range(self._options.concurrency)
         ]
         self._working = len(self._workers)

@@ -15,10 +15,22 @@ import attrs
 
 from craig_mq.core.capture_format import uuid7
 
+_RANDOM_BYTES = 10
+_DRAWN_AT_ONCE = 512
+_random: list[bytes] = []
+
 
 def system_uuid7() -> str:
     """Return a fresh UUIDv7 from the system clock and the system's randomness."""
-    return uuid7(time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10), "big") >> 6)
+    if not _random:
+        # One system call for many; a forked process must never hand out its parent's.
+        drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE)
+        _random.extend([drawn[at : at + _RANDOM_BYTES] for at in range(0, len(drawn), _RANDOM_BYTES)])
+    return uuid7(time.time_ns() // 1_000_000, int.from_bytes(_random.pop(), "big") >> 6)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.clear)
 
 
 @attrs.define(frozen=True, slots=True)

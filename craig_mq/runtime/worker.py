@@ -46,8 +46,11 @@ class Performs(Protocol[F]):
         """Call the handler; what it returns is to be awaited."""
         ...
 
-    async def publish(self, flight: F, order: Publish) -> None:
-        """Publish a copy of it; its next effect follows without a task switch."""
+    async def publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> None:
+        """Publish a copy of it inside ``scope``, which is cancelled where no confirm comes in time.
+
+        Its next effect follows without a task switch.
+        """
         ...
 
     def slept(self, flight: F) -> None:
@@ -93,6 +96,7 @@ class Worker(Generic[F]):
         intake: Intake[F],
         invoker: Invoker[F],
         performer: Performs[F],
+        *,
         bounds: Deadlines,
     ) -> None:
         self._foreman = foreman
@@ -145,7 +149,7 @@ class Worker(Generic[F]):
             if isinstance(flight.effect, Publish):
                 if scope.cancel_called:
                     return
-                await self._publish(flight, flight.effect)
+                await self._publish(flight, flight.effect, scope)
             if not isinstance(flight.effect, AckDelivery):
                 return
             performer.act(flight)
@@ -167,10 +171,10 @@ class Worker(Generic[F]):
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
 
-    async def _publish(self, flight: F, order: Publish) -> None:
+    async def _publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> None:
         self._publishing = True
         try:
-            await self._performer.publish(flight, order)
+            await self._performer.publish(flight, order, scope)
         finally:
             self._publishing = False
 
@@ -187,7 +191,8 @@ class Worker(Generic[F]):
             else:
                 return
         if isinstance(flight.effect, Publish):
-            await self._publish(flight, flight.effect)
+            with trio.CancelScope() as scope:
+                await self._publish(flight, flight.effect, scope)
         self._flight = None
         if isinstance(flight.effect, Sleep):
             self._foreman.retry_later(flight, flight.effect.seconds)

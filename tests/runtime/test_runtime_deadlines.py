@@ -1,0 +1,61 @@
+"""One task that watches the equal bounds of many scopes."""
+
+from __future__ import annotations
+
+import trio
+
+from craig_mq.runtime.deadlines import Deadlines
+
+
+async def waiting_in(bounds: Deadlines, delay: float, ended: list[float]) -> None:
+    await trio.sleep(delay)
+    with trio.CancelScope() as scope:
+        bounds.begin(scope, trio.current_time())
+        await trio.sleep_forever()
+    ended.append(trio.current_time())
+
+
+async def test_each_scope_is_cancelled_at_its_own_instant(autojump_clock):
+    """Every scope ends exactly ``seconds`` after its begin, also when the watcher was idle before."""
+    began, ended = trio.current_time(), []
+    bounds = Deadlines(30, "late")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bounds.run)
+        async with trio.open_nursery() as waiters:
+            for delay in (0, 0, 7, 100, 129):
+                waiters.start_soon(waiting_in, bounds, delay, ended)
+        nursery.cancel_scope.cancel(reason="enough seen")
+    assert [instant - began for instant in ended] == [30, 30, 37, 130, 159]
+
+
+async def test_a_bound_that_ended_cancels_nothing(autojump_clock):
+    """A scope whose bound was ended in time lives on, and is counted no more."""
+    bounds = Deadlines(30, "late")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bounds.run)
+        with trio.CancelScope() as scope:
+            bounds.begin(scope, trio.current_time())
+            await trio.sleep(29)
+            bounds.end(scope)
+            await trio.sleep(100)
+        assert not scope.cancel_called
+        assert len(bounds) == 0
+        nursery.cancel_scope.cancel(reason="enough seen")
+
+
+async def test_what_was_left_is_left_after_standing_still(autojump_clock):
+    """Time during which the clock stood still counts for no bound, however long it was."""
+    began, ended = trio.current_time(), []
+    bounds = Deadlines(30, "late")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bounds.run)
+        async with trio.open_nursery() as waiters:
+            waiters.start_soon(waiting_in, bounds, 0, ended)
+            waiters.start_soon(waiting_in, bounds, 5, ended)
+            await trio.sleep(10)
+            bounds.stand_still()
+            await trio.sleep(1000)
+            assert not ended
+            bounds.go_on()
+        nursery.cancel_scope.cancel(reason="enough seen")
+    assert [instant - began for instant in ended] == [1030, 1035]
