@@ -39,7 +39,11 @@ def test_the_service_command_takes_the_options_shown() -> None:
     assert command is not None
     shown = set(re.findall(r"--[a-z-]+", command.group(1)))
     known = subprocess.run(
-        [sys.executable, "-m", "craig_mq", "run", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-m", "craig_mq", "run", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
     ).stdout
     assert shown
     assert all(option in known for option in shown)
