@@ -30,6 +30,10 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
         "craig_mq.cli.quarantine:quarantine_group",
         "See what lies in quarantine, plan, redrive exactly that plan, drain the rest to files.",
     ),
+    "topology": (
+        "craig_mq.cli.topology:topology_group",
+        "Show, declare, check or compare exchanges, queues and bindings.",
+    ),
     "review": (
         "craig_mq.cli.review:review_group",
         "The dead-letter review: quarantine, redrive and committed effects.",
