@@ -39,6 +39,13 @@ class SessionUp(ArmEvent):
 
 
 @attrs.define(frozen=True, slots=True)
+class SessionRefused(ArmEvent):
+    """The broker refused a session: it starts once somebody changes something (decisions, 18)."""
+
+    text: str
+
+
+@attrs.define(frozen=True, slots=True)
 class SessionDown(ArmEvent):
     """A session ended. ``end`` is the name of a core SessionEnd; ``text`` is the broker's own."""
 

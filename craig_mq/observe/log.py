@@ -20,6 +20,7 @@ LOGGER = logging.getLogger("craig_mq")
 # is WARNING, the life of a subscription is INFO; each single delivery is DEBUG.
 _LEVELS: dict[type[ev.Event], tuple[int, str]] = {
     ev.SessionUp: (logging.INFO, "session consuming"),
+    ev.SessionRefused: (logging.ERROR, "the broker refuses the session, somebody must change something"),
     ev.SessionDown: (logging.WARNING, "session ended"),
     ev.BackoffChanged: (logging.INFO, "next session waits"),
     ev.SettlementFailure: (logging.ERROR, "settlement failed, nothing was acked"),

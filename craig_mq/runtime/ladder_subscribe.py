@@ -15,7 +15,7 @@ from craig_mq.core.config import (
 )
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.errors import DlqConfigError
-from craig_mq.core.topology import EVENTS_EXCHANGE, event_topology
+from craig_mq.core.topology import DEAD_LETTER_EXCHANGE, EVENTS_EXCHANGE, event_topology
 from craig_mq.observe.events import Observer
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.errors import SubscribeError, SubscribeErrorKind
@@ -118,9 +118,12 @@ async def subscribe(
         EventTally(),
     )
     main = ArmMemory("main")
+    publishes_to = (DEAD_LETTER_EXCHANGE,) if config.dead_letter_by == "client" else ()
     spec = SupervisorSpec(
         name=ROOT,
-        children=(arm_spec(plan, "main", Session(plan, main, lambda live: _work(plan, live)).run),),
+        children=(
+            arm_spec(plan, "main", Session(plan, main, lambda live: _work(plan, live), publishes_to).run),
+        ),
         max_restarts=None,
     )
     tree = Supervisor(spec, observer=BackoffReports(plan))

@@ -16,11 +16,12 @@ import trio
 from craig_mq.core.close import ChannelClose, CloseReason
 from craig_mq.core.errors import DlqConfigError
 from craig_mq.core.session_end import SessionEnd
-from craig_mq.observe.events import BlockedChanged, SessionDown, SessionUp
+from craig_mq.observe.events import BlockedChanged, SessionDown, SessionRefused, SessionUp
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.permission import PublishRefused, check_publish_permission
 from craig_mq.runtime.plan import SessionPlan, connection_options
 from craig_mq.runtime.publishing import Blockage, Publishing
 from craig_mq.runtime.settler import Settler
@@ -43,11 +44,15 @@ class Work(Protocol):
 
 @attrs.define(slots=True, eq=False)
 class Session:
-    """The body of an arm's one child; ``work_on`` makes what this arm does with a live session."""
+    """The body of an arm's one child; ``work_on`` makes what this arm does with a live session.
+
+    ``publishes_to`` names the exchanges that the first start must be allowed to publish to.
+    """
 
     plan: SessionPlan
     arm: ArmMemory
     work_on: Callable[[LiveSession], Work]
+    publishes_to: tuple[str, ...]
 
     async def run(self, context: ChildContext) -> SettlementFailed | None:
         """Run one generation.
@@ -76,8 +81,10 @@ class Session:
         try:
             declarer = Declarer(connection, self.plan.topology, self.plan.reporter.emit)
             await declarer.declare(repairing=self.arm.has_consumed)
+            if self.publishes_to and not self.arm.has_consumed:
+                await self._check_permission()
             live = await self._live(connection, context, ending)
-        except (TopologyRefused, DlqConfigError) as error:
+        except (TopologyRefused, PublishRefused, DlqConfigError) as error:
             self._start_failed(ending, error, refused=True)
             return
         except TransportError as error:
@@ -92,6 +99,10 @@ class Session:
             with trio.move_on_after(bound, shield=True):
                 await self._finish(live, connection)
             work.leave()
+
+    async def _check_permission(self) -> None:
+        options = connection_options(self.plan, f"{self.arm.name} permission")
+        await check_publish_permission(self.plan.broker, options, self.publishes_to)
 
     async def _live(self, connection: Connection, context: ChildContext, ending: Ending) -> LiveSession:
         options = self.plan.options
@@ -159,6 +170,7 @@ class Session:
     def _tell_gate(self, error: Exception, *, refused: bool) -> None:
         if refused:
             self.plan.gate.refused(error)
+            self.plan.reporter.emit(SessionRefused(self.plan.queue, self.arm.name, str(error)))
         else:
             self.plan.gate.failed(error)
 

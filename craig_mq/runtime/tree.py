@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.observe.events import Arm, BackoffChanged
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.depth import DepthSampler
@@ -17,6 +18,7 @@ from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.perform import Performer
 from craig_mq.runtime.plan import Plan, SessionPlan, connection_options
+from craig_mq.runtime.publication import DEFAULT_EXCHANGE
 from craig_mq.runtime.queue_consumer import HANDLER_GRACE_S, QueueConsumer
 from craig_mq.runtime.replayer import ParkingReplayer
 from craig_mq.runtime.session import Session
@@ -36,6 +38,8 @@ def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> Superv
     def consume(live: LiveSession) -> QueueConsumer[InFlight]:
         return QueueConsumer(live, Performer(plan, live), Intake[InFlight]())
 
+    # What goes by the default exchange the main arm asks for, on behalf of both.
+    returns_to = () if plan.options.return_route == "queue" else (DEAD_LETTER_EXCHANGE,)
     sampler = DepthSampler(
         plan.broker,
         connection_options(plan, "depth"),
@@ -48,8 +52,8 @@ def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> Superv
         name=ROOT,
         children=(
             ChildSpec("depth", sampler.run, backoff=_backoff(plan), start_failure="retry"),
-            arm_spec(plan, "parking", Session(plan, parking, partial(ParkingReplayer, plan)).run),
-            arm_spec(plan, "main", Session(plan, main, consume).run),
+            arm_spec(plan, "parking", Session(plan, parking, partial(ParkingReplayer, plan), returns_to).run),
+            arm_spec(plan, "main", Session(plan, main, consume, (DEFAULT_EXCHANGE,)).run),
         ),
         max_restarts=None,
     )

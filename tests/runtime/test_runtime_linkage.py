@@ -152,13 +152,14 @@ async def test_graceful_shutdown_drains_main_then_parking(autojump_clock, rig):
         subscription = await nursery.start(rig.subscribe(rig.handler(lambda _: rig.after(3))))
         rig.publish()
         await trio.sleep(1)
+        started = len(rig.broker.trace)
         subscription.shutdown()
         await trio.sleep(1)
         assert rig.broker.queue(PARKING).consumers == 1
         await subscription.wait_closed()
     assert rig.now == pytest.approx(3.0)
     assert subscription.statistics().acked == 1
-    ended = [r.name for r in rig.broker.trace if isinstance(r, ConnectionEnded)]
+    ended = [r.name for r in rig.broker.trace[started:] if isinstance(r, ConnectionEnded)]
     assert ended == [CONNECTION["main"], CONNECTION["parking"], CONNECTION["depth"]]
     assert rig.heard(SubscriptionEnded)[0].error is None
     assert ends(rig, "main") == ends(rig, "parking") == ["SHUTDOWN"]

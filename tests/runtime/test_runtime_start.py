@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import trio
 
-from craig_mq import SubscribeDlqError, SubscriptionOptions
+from craig_mq import Disposition, SubscribeDlqError, SubscriptionOptions
 from craig_mq.core.errors import DlqConfigError
-from craig_mq.observe.events import SessionUp, TopologyDeclined
+from craig_mq.observe.events import SessionRefused, SessionUp, SettlementFailure, TopologyDeclined
 from craig_mq.runtime.declare import TopologyRefused
 from craig_mq.runtime.errors import StartTimedOut
+from craig_mq.runtime.permission import PublishRefused
 from craig_mq.transport.memory.fault_actions import Hang, LoseConnection, Raise
 from craig_mq.transport.memory.faults import Fault, FaultPlan
-from craig_mq.transport.memory.trace import ConnectionOpened
+from craig_mq.transport.memory.trace import ConnectionOpened, MessagePublished
 
 QUEUE, PARKING, QUARANTINE = "security.dlq", "security.dlq.parking", "security.dlq.quarantine"
 
@@ -51,6 +52,68 @@ async def test_no_permission_to_consume(autojump_clock, rig):
     error = await refused(rig)
     assert error.kind.value == "amqp"
     assert rig.now < 1
+
+
+@pytest.mark.parametrize(
+    ("write", "route", "exchange"),
+    [
+        ("nothing", "exchange", "craig.dlx"),
+        ("nothing", "queue", "amq.default"),
+        (r"^(?!amq\.default)", "exchange", "amq.default"),
+        (r"^(?!craig\.dlx)", "exchange", "craig.dlx"),
+    ],
+)
+async def test_no_permission_to_publish(autojump_clock, rig, write, route, exchange):
+    """A refused publish at the first start raises SubscribeDlqError(AMQP) at once, naming the exchange."""
+    rig.broker.set_permissions(write=write)
+    error = await refused(rig, options=SubscriptionOptions(return_route=route))
+    assert error.kind.value == "amqp"
+    assert isinstance(error.source, PublishRefused)
+    assert exchange in str(error)
+    assert rig.now < 1
+
+
+async def test_asking_for_permission_leaves_no_message(autojump_clock, rig):
+    """The question whether publishing is allowed reaches no queue, not even one bound to everything."""
+    rig.broker.declare_queue("everything")
+    async with rig.subscribed() as subscription:
+        subscription.shutdown()
+    rig.broker.bind("craig.dlx", "everything", "#")
+    async with rig.subscribed():
+        pass
+    assert {name: rig.ready(name) for name in ("everything", QUEUE, PARKING, QUARANTINE)} == {
+        "everything": 0,
+        QUEUE: 0,
+        PARKING: 0,
+        QUARANTINE: 0,
+    }
+    assert not any(isinstance(record, MessagePublished) for record in rig.broker.trace)
+
+
+async def test_a_start_during_an_alarm_is_no_refusal(autojump_clock, rig):
+    """Where an alarm keeps the broker from answering, the subscription starts at once all the same."""
+    rig.broker.alarm(on=True)
+    async with rig.subscribed() as subscription:
+        assert subscription.snapshot().main.consuming
+        assert rig.now < 1
+        rig.broker.alarm(on=False)
+
+
+async def test_publishing_refused_later_recovers_without_restart(autojump_clock, rig):
+    """PERM-01: write withdrawn while running fails settlements with backoff, loudly; nothing is acked."""
+    async with rig.subscribed(rig.handler(lambda _: Disposition.TRANSIENT_PARK)) as subscription:
+        rig.broker.set_permissions(write="nothing")
+        rig.publish()
+        await trio.sleep(60)
+        failures = rig.heard(SettlementFailure)
+        assert 5 <= len(failures) <= 7
+        assert all("ACCESS_REFUSED" in failure.text for failure in failures)
+        assert subscription.statistics().parked == 0
+        assert subscription.snapshot().parking.generation == 1
+        assert subscription.snapshot().parking.consuming
+        rig.broker.set_permissions()
+        await trio.sleep(31)
+        assert subscription.statistics().parked == 1
 
 
 async def test_an_unreachable_broker_is_retried_until_start_timeout(autojump_clock, rig):
@@ -110,6 +173,9 @@ async def test_later_refusals_are_retried_and_recover(autojump_clock, rig):
         await trio.sleep(120)
         assert subscription.snapshot().main.consuming is False
         assert 5 <= subscription.snapshot().main.generation <= 9
+        refusals = rig.heard(SessionRefused)
+        assert len(refusals) == subscription.snapshot().main.generation - 1
+        assert all("ACCESS_REFUSED" in refusal.text for refusal in refusals)
         rig.broker.set_permissions()
         await trio.sleep(31)
         assert subscription.snapshot().main.consuming is True
