@@ -19,6 +19,9 @@ from craig_mq.transport.errors import TransportError
 HANDLER_GRACE_S = 2.0
 """How long a cancelled handler may take to end before it is reported stuck (decisions, 17)."""
 
+STUCK_INTERVAL_S = 5.0
+"""How often a stuck handler is reported again (S50)."""
+
 
 class QueueConsumer(Generic[F]):
     """Consumes for one live session until its end is noted."""
@@ -52,6 +55,7 @@ class QueueConsumer(Generic[F]):
             tasks.start_soon(self._drain_on_shutdown)
             tasks.start_soon(self._follow_blockage)
             tasks.start_soon(self._bounds.run)
+            tasks.start_soon(self._report_stuck)
             for worker in self._workers:
                 tasks.start_soon(worker.run, self._worker_ended)
             await self._live.ending.wait()
@@ -133,16 +137,29 @@ class QueueConsumer(Generic[F]):
             self._live.failed(error)
 
     async def _wind_down(self) -> None:
-        """Cancel handlers, let publishes resolve within the settlement bound; report who does not end."""
+        """Cancel handlers, let publishes resolve within the settlement bound."""
         self._intake.stop()
         for worker in self._workers:
             worker.interrupt("the session is ending")
-        with trio.move_on_after(HANDLER_GRACE_S):
+        patience = max(HANDLER_GRACE_S, self._options.settle_timeout.total_seconds())
+        with trio.move_on_after(patience):
             await self._workers_ended.wait()
-        if not self._workers_ended.is_set() and self._live.publishing.in_flight < self._working:
-            self._live.plan.reporter.emit(
-                HandlersStuck(self._live.plan.queue, self._working, HANDLER_GRACE_S)
-            )
-        remaining = self._options.settle_timeout.total_seconds() - HANDLER_GRACE_S
-        with trio.move_on_after(max(0.0, remaining)):
-            await self._workers_ended.wait()
+
+    async def _report_stuck(self) -> None:
+        """Report, once an interval, how many handlers ignore that the session is over (S50).
+
+        Nothing else ends this: the nursery would wait for those handlers in any case. Each shield has
+        its deadline.
+        """
+        try:
+            await self._live.ending.wait()
+        finally:
+            since, wait_s = trio.current_time(), HANDLER_GRACE_S
+            while not self._workers_ended.is_set():
+                with trio.move_on_after(wait_s, shield=True):
+                    await self._workers_ended.wait()
+                wait_s = STUCK_INTERVAL_S
+                stuck = self._working - self._live.publishing.in_flight
+                if not self._workers_ended.is_set() and stuck > 0:
+                    seconds = trio.current_time() - since
+                    self._live.plan.reporter.emit(HandlersStuck(self._live.plan.queue, stuck, seconds))

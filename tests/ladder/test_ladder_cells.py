@@ -144,15 +144,16 @@ async def test_a_missing_dlx_is_declared_again(ladder, autojump_clock):
     assert ladder.ready() == 0
 
 
+PUBLISHING = "craig_mq orders main publishing"
 SETTLEMENTS = [
     pytest.param("client", 0, Fault("ack", Raise(), name="orders"), "ack", id="ok"),
     pytest.param("client", 1, Fault("nack", Raise(), name="orders"), "nack", id="requeue"),
     pytest.param("client", 9, Fault("ack", Raise(), name="orders"), "nack", id="ack after the dead letter"),
-    pytest.param("client", 9, Fault("publish", Nack(), name="craig.dlx"), "nacked", id="nacked"),
+    pytest.param("client", 9, Fault("publish", Nack(), connection=PUBLISHING), "nacked", id="nacked"),
     pytest.param(
         "client",
         9,
-        Fault("publish", CloseChannel(406, "no", 60, 40), name="craig.dlx"),
+        Fault("publish", CloseChannel(406, "no", 60, 40), connection=PUBLISHING),
         "unknown",
         id="closed",
     ),

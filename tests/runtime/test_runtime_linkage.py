@@ -18,6 +18,7 @@ from craig_mq.runtime.errors import SubscriptionCancelled, SubscriptionCrashed
 from craig_mq.transport.memory.fault_actions import Hang, LateSuccess, Nack
 from craig_mq.transport.memory.faults import Fault, FaultPlan
 from craig_mq.transport.memory.trace import ConnectionEnded, ConnectionOpened, ConsumerEnded, MessageAcked
+from supervisors import StuckError
 
 PARK = Disposition.TRANSIENT_PARK
 QUEUE, PARKING = "security.dlq", "security.dlq.parking"
@@ -304,22 +305,52 @@ async def test_no_new_connection_after_shutdown(autojump_clock, rig):
         assert sum(isinstance(r, ConnectionOpened) for r in rig.broker.trace) == before
 
 
+async def ignore_cancellation(_):
+    """A handler that goes on for 20 s whatever happens."""
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + 20):
+        await trio.sleep_forever()
+
+
 async def test_stuck_handler_is_reported_and_awaited(autojump_clock, rig):
-    """A handler that ignores its cancellation is reported stuck; the next session waits for its end (S3)."""
-
-    async def stubborn(_):
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + 20):
-            await trio.sleep_forever()
-
-    async with rig.subscribed(stubborn) as subscription:
+    """A handler that ignores its cancellation is reported once an interval; the next session waits (S50)."""
+    async with rig.subscribed(ignore_cancellation) as subscription:
         rig.publish()
         await trio.sleep(1)
         rig.broker.close_connection(CONNECTION["main"])
         await trio.sleep(15)
-        assert rig.heard_at(HandlersStuck) == [3.0]
+        assert rig.heard_at(HandlersStuck) == [3.0, 8.0, 13.0]
+        assert [(event.count, event.seconds) for event in rig.heard(HandlersStuck)] == [
+            (1, 2),
+            (1, 7),
+            (1, 12),
+        ]
         assert subscription.snapshot().main.generation == 1
         await trio.sleep(10)
+        assert rig.heard_at(HandlersStuck)[3:] == [18.0]
         assert subscription.snapshot().main.generation == 2
+
+
+async def test_a_handler_stuck_in_a_shutdown(autojump_clock, rig):
+    """A handler that outlives the drain is reported once an interval; the end waits for it (S50)."""
+    options = SubscriptionOptions(drain_timeout=1)
+    async with trio.open_nursery() as nursery:
+        subscription = await nursery.start(rig.subscribe(ignore_cancellation, options=options))
+        rig.publish()
+        await trio.sleep(1)
+        subscription.shutdown()
+    assert rig.heard_at(HandlersStuck) == [4.0, 9.0, 14.0, 19.0]
+    assert rig.now == pytest.approx(20.0, abs=0.01)
+
+
+async def test_a_handler_stuck_in_a_cancel(autojump_clock, rig):
+    """A handler that ignores the parent's cancel is reported once an interval, then raised as STUCK (S50)."""
+    with pytest.raises(BaseExceptionGroup) as caught, trio.move_on_after(1):  # noqa: PT012 - the nursery raises
+        async with trio.open_nursery() as nursery:
+            await nursery.start(rig.subscribe(ignore_cancellation))
+            rig.publish()
+    assert rig.heard_at(HandlersStuck) == [3.0, 8.0, 13.0, 18.0]
+    assert rig.now == pytest.approx(20.0, abs=0.01)
+    assert caught.value.subgroup(StuckError) is not None
 
 
 async def test_refusal_leaves_nothing_running(autojump_clock, rig):
