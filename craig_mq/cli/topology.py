@@ -169,7 +169,7 @@ def _word(finding: Finding) -> str:
 def _parts(topologies: list[Topology]) -> list[Part]:
     parts: dict[str, Part] = {}
     for topology in topologies:
-        for part in (*topology.exchanges, *topology.queues):
+        for part in topology.parts:
             parts.setdefault(_name(part), part)
     return list(parts.values())
 

@@ -88,10 +88,10 @@ def load_topologies(path: Path | None) -> list[Topology]:
 def _tables(path: Path, document: Mapping[str, Any], name: str, kind: type[T]) -> list[Topology]:
     known = {field.name for field in attrs.fields(kind)}
     found: list[Topology] = []
-    tables: Any = document.get(name, [])
+    tables: object = document.get(name, [])
     if not isinstance(tables, list):
         raise SettingsError(f"{path}: {name} must be a list of tables, written [[{name}]]")
-    for position, table in enumerate(cast("list[Any]", tables), 1):
+    for position, table in enumerate(cast("list[object]", tables), 1):
         where = f"{path}: [[{name}]] number {position}"
         if not isinstance(table, dict):
             raise SettingsError(f"{where} must be a table, written [[{name}]]")

@@ -72,6 +72,11 @@ class Topology:
     quarantine_name: str = ""
     exact: bool = False
 
+    @property
+    def parts(self) -> list[ExchangeSpec | QueueSpec]:
+        """Exchanges, then queues: in the order in which they are declared."""
+        return [*self.exchanges, *self.queues]
+
 
 def topology_for(queue: str, binding_keys: Sequence[str], queue_type: QueueType = "classic") -> Topology:
     """Return the topology of the dead-letter queue ``queue``: itself, its two siblings, craig.dlx.

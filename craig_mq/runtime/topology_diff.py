@@ -53,7 +53,7 @@ async def compare(connection: Connection, topology: Topology) -> list[Finding]:
 
     Raises TransportError where the connection fails. Cancelled: nothing was changed.
     """
-    return [await _look(connection, part) for part in (*topology.exchanges, *topology.queues)]
+    return [await _look(connection, part) for part in topology.parts]
 
 
 async def _look(connection: Connection, part: Part) -> Finding:
