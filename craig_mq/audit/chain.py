@@ -8,12 +8,11 @@ removed tail is found by comparing the last link with an anchor kept elsewhere.
 from __future__ import annotations
 
 import hashlib
-from uuid import UUID
 
 import attrs
 import msgspec
 
-from craig_mq.audit.row import Entry, StoredRow, micros
+from craig_mq.audit.row import StoredRow, micros
 
 _DOMAIN = b"craig_mq.audit/1\x00"
 _encode = msgspec.json.Encoder().encode
@@ -33,56 +32,32 @@ def genesis(writer: str) -> Link:
     return Link(writer, 0, hashlib.sha256(_DOMAIN + writer.encode()).digest())
 
 
-def next_link(previous: Link, entry: Entry, *, canonical_id: UUID | None) -> Link:
-    """The link of ``entry`` after ``previous``; ``canonical_id`` is set for a divergent row.
-
-    Raises ``UnicodeEncodeError`` for text no encoding can hold (a lone surrogate).
-    """
-    row, seq = entry.row, previous.seq + 1
-    token = None if canonical_id else row.token
-    return Link(
-        previous.writer,
-        seq,
-        _digest(
-            previous.chain,
-            previous.writer,
-            seq,
-            entry.id,
-            token,
+def expected_chain(previous: bytes, row: StoredRow) -> bytes:
+    """The link a stored row must carry if neither it nor anything before it was changed."""
+    return digest(
+        previous,
+        (
+            row.writer,
+            row.seq,
+            row.id,
+            row.token,
             row.envelope_id,
             row.source_service,
             row.event_type,
             micros(row.occurred_at),
-            micros(entry.recorded_at),
+            micros(row.recorded_at),
             row.queue,
             row.reason,
             row.park_count,
             row.content_sha256.hex(),
-            canonical_id,
+            row.canonical_id if row.divergent else None,
         ),
     )
 
 
-def expected_chain(previous: bytes, row: StoredRow) -> bytes:
-    """The link a stored row must carry if neither it nor anything before it was changed."""
-    return _digest(
-        previous,
-        row.writer,
-        row.seq,
-        row.id,
-        row.token,
-        row.envelope_id,
-        row.source_service,
-        row.event_type,
-        micros(row.occurred_at),
-        micros(row.recorded_at),
-        row.queue,
-        row.reason,
-        row.park_count,
-        row.content_sha256.hex(),
-        row.canonical_id if row.divergent else None,
-    )
+def digest(previous: bytes, columns: tuple[object, ...]) -> bytes:
+    """The link of a row with these ``columns`` after the link ``previous``.
 
-
-def _digest(previous: bytes, *columns: object) -> bytes:
+    Raises ``UnicodeEncodeError`` for text no encoding can hold (a lone surrogate).
+    """
     return hashlib.sha256(_DOMAIN + previous + _encode(columns)).digest()

@@ -11,33 +11,18 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from typing import Protocol, TypeAlias
-from uuid import UUID
 
 import attrs
 
 from craig_mq.audit.chain import Link
-from craig_mq.audit.dedup import Insertion
 from craig_mq.audit.row import RowOutcome
 
 Columns: TypeAlias = tuple[object, ...]
 Verdict: TypeAlias = RowOutcome | Exception
 
 
-@attrs.define(frozen=True, slots=True)
-class Linked:
-    """A row to insert and its place in the hash chain."""
-
-    insertion: Insertion
-    link: Link
-
-
 class Database(Protocol):
     """One connection. Not for two threads at once, except ``abort``."""
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether a transaction keeps every other writer out from its start (SQLite)."""
-        ...
 
     @property
     def driver(self) -> object:
@@ -72,8 +57,11 @@ class Database(Protocol):
         """Within the same transaction: store the chain's new head; ``new`` for a chain's first."""
         ...
 
-    def insert_rows(self, rows: Sequence[Linked]) -> set[UUID]:
-        """Insert into the hot window; the ids inserted, which leaves out those whose token or id is taken."""
+    def insert_rows(self, rows: Sequence[Columns]) -> int:
+        """Insert rows as ``link_all`` makes them into the hot window, but none whose token or id is taken.
+
+        Returns how many were inserted.
+        """
         ...
 
     def snapshot(self) -> AbstractContextManager[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 import attrs
@@ -50,8 +49,3 @@ def judge(entry: Entry, canonical: Canonical | None) -> Insertion | RowOutcome:
     if canonical.content_sha256 == entry.row.content_sha256:
         return Phantom(canonical.id)
     return Insertion(entry, canonical.id)
-
-
-def judge_all(entries: Iterable[Entry], holders: Mapping[str, Canonical]) -> list[Insertion | RowOutcome]:
-    """Judge every entry of a group; no two of them carry the same token (the committer sees to it)."""
-    return [judge(entry, holders.get(entry.row.token) if entry.row.token else None) for entry in entries]

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from uuid import UUID, uuid4
 
-from craig_mq.audit.chain import Link, genesis, next_link
+from craig_mq.audit.chain import Link, genesis
 from craig_mq.audit.classification import classify
 from craig_mq.audit.columns import as_bytes, as_uuid
-from craig_mq.audit.database import Database, Linked, Verdict
+from craig_mq.audit.database import Database, Verdict
 from craig_mq.audit.dedup import Canonical, Insertion, judge
 from craig_mq.audit.errors import CanonicalRowMissing, UnstorableRow
+from craig_mq.audit.linking import link_all
 from craig_mq.audit.row import Divergent, Entry, Recorded, RowOutcome, Tokenless
 from craig_mq.core.disposition import Disposition
 
@@ -73,9 +74,11 @@ def _blames_a_row(error: Exception) -> bool:
 
 
 class _TokensTaken(Exception):
-    def __init__(self, taken: list[Insertion]) -> None:
-        super().__init__(len(taken))
-        self.taken = taken
+    """The insert left rows out; ``ids`` are those that are not in the hot window under their own id."""
+
+    def __init__(self, ids: set[UUID]) -> None:
+        super().__init__(len(ids))
+        self.ids = ids
 
 
 class _Group:
@@ -86,16 +89,11 @@ class _Group:
         self.verdicts: dict[UUID, Verdict] = {}
 
     def write(self, entries: Sequence[Entry]) -> None:
-        insertions = [Insertion(entry) for entry in entries]
-        if self._database.exclusive:
-            # Nobody else can write now: what the look-up finds stays true until the commit.
-            insertions = self._rejudged(insertions, taken=())
-        if insertions:
-            taken = self._database.take_writer()
-            head = taken or genesis(uuid4().hex)
-            last = self._insert(head, insertions)
-            if last.seq > head.seq:
-                self._database.advance_writer(last, new=taken is None)
+        taken = self._database.take_writer()
+        head = taken or genesis(uuid4().hex)
+        last = self._insert(head, list(map(Insertion, entries)))
+        if last.seq > head.seq:
+            self._database.advance_writer(last, new=taken is None)
 
     def _insert(self, head: Link, insertions: list[Insertion]) -> Link:
         for _ in range(ROUNDS):
@@ -105,7 +103,7 @@ class _Group:
                 with self._database.savepoint():
                     last = self._insert_links(head, insertions)
             except _TokensTaken as lost:
-                insertions = self._rejudged(insertions, lost.taken)
+                insertions = self._rejudged(insertions, lost.ids)
             except Exception as error:
                 if not _blames_a_row(error):
                     raise
@@ -117,17 +115,15 @@ class _Group:
         return head
 
     def _insert_links(self, head: Link, insertions: list[Insertion]) -> Link:
-        linked: list[Linked] = []
-        for insertion in insertions:
-            try:
-                head = next_link(head, insertion.entry, canonical_id=insertion.canonical_id)
-            except UnicodeEncodeError as error:
-                raise UnstorableRow(f"text that no encoding can hold: {error.reason}") from error
-            linked.append(Linked(insertion, head))
-        inserted = self._database.insert_rows(linked)
-        if len(inserted) < len(linked):
-            raise _TokensTaken([one for one in insertions if one.entry.id not in inserted])
-        return head
+        try:
+            last, rows = link_all(head, insertions)
+        except UnicodeEncodeError as error:
+            raise UnstorableRow(f"text that no encoding can hold: {error.reason}") from error
+        if self._database.insert_rows(rows) < len(rows):
+            ids = [one.entry.id for one in insertions]
+            present = _looked_up(self._database, "SELECT id FROM occurrence WHERE id IN ", ids)
+            raise _TokensTaken(set(ids).difference(as_uuid(row_id) for (row_id,) in present))
+        return last
 
     def _isolate(self, head: Link, insertions: list[Insertion], error: Exception) -> Link:
         """Give a lone row its own error; write a group's rows one by one, so that only the bad one fails."""
@@ -138,9 +134,9 @@ class _Group:
             head = self._insert(head, [insertion])
         return head
 
-    def _rejudged(self, insertions: list[Insertion], taken: Sequence[Insertion]) -> list[Insertion]:
+    def _rejudged(self, insertions: list[Insertion], left_out: set[UUID]) -> list[Insertion]:
         """What is still to insert once the rows that hold these tokens now have been looked at."""
-        own = resolve(self._database, [one.entry for one in taken])
+        own = resolve(self._database, [one.entry for one in insertions])
         tokens = [one.entry.row.token for one in insertions if one.entry.row.token is not None]
         holders = _holders(self._database, tokens)
         remaining: list[Insertion] = []
@@ -149,7 +145,7 @@ class _Group:
             holder = holders.get(entry.row.token) if entry.row.token is not None else None
             judged = own.get(entry.id) or judge(entry, holder)
             if isinstance(judged, Insertion):
-                if holder is None and insertion in taken:
+                if holder is None and entry.id in left_out:
                     # ADR-059 §dispositions: a real race with the pruner; a retry records the occurrence.
                     self.verdicts[entry.id] = CanonicalRowMissing(f"no row holds {entry.row.token} any more")
                 else:

@@ -202,7 +202,7 @@ class _PrunedMeanwhile(PostgresDatabase):
 
     def insert_rows(self, rows):
         inserted = super().insert_rows(rows)
-        if len(inserted) < len(rows):
+        if inserted < len(rows):
             with psycopg.connect(self.url, autocommit=True) as other:
                 other.execute("DELETE FROM craig_audit.occurrence")
         return inserted

@@ -8,29 +8,45 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final
-from uuid import UUID
 
 import psycopg
 
 from craig_mq.audit.chain import Link
-from craig_mq.audit.columns import as_bytes, as_int, as_uuid
-from craig_mq.audit.database import Columns, Linked
+from craig_mq.audit.columns import as_bytes, as_int
+from craig_mq.audit.database import Columns
 from craig_mq.audit.errors import UnstorableRow
-from craig_mq.audit.schema import COLUMN_LIST
+from craig_mq.audit.schema import COLUMN_LIST, COLUMNS
 
 # Keys of PostgreSQL's advisory locks: any two numbers nobody else in the database uses.
 MIGRATION_LOCK: Final = 0x63726169675F6D71
 ARCHIVING_LOCK: Final = MIGRATION_LOCK + 1
 
+# The columns as ``link_all`` makes them: ids as text, times in microseconds.
 _ARRAYS: Final = (
-    "uuid", "text", "text", "text", "text", "timestamptz", "timestamptz", "text", "text", "bigint",
-    "bytea", "boolean", "uuid", "text", "bigint", "bytea", "bytea",
+    "text", "text", "text", "text", "text", "bigint", "bigint", "text", "text", "bigint",
+    "bytea", "boolean", "text", "text", "bigint", "bytea", "bytea",
 )  # fmt: skip
+_TOKEN: Final = COLUMNS.index("token")
+
+
+def _native(name: str) -> str:
+    if name in {"id", "canonical_id"}:
+        return f"{name}::uuid"
+    if name in {"occurred_at", "recorded_at"}:
+        # In two parts, since an interval is multiplied as a double: each part fits one exactly.
+        return (
+            f"timestamptz 'epoch' + {name} / 1000000 * interval '1 second'"
+            f" + mod({name}, 1000000) * interval '1 microsecond'"
+        )
+    return name
+
+
 # One statement for the whole group, columns as arrays: one round trip, one plan, whatever the size.
 _INSERT: Final = (
     f"INSERT INTO occurrence ({COLUMN_LIST})"  # noqa: S608 - fixed names
-    f" SELECT * FROM unnest({', '.join(f'%b::{kind}[]' for kind in _ARRAYS)})"
-    " ON CONFLICT DO NOTHING RETURNING id"
+    f" SELECT {', '.join(map(_native, COLUMNS))}"
+    f" FROM unnest({', '.join(f'%b::{kind}[]' for kind in _ARRAYS)}) AS row ({COLUMN_LIST})"
+    " ON CONFLICT DO NOTHING"
 )
 
 
@@ -39,33 +55,8 @@ def _placeholders(sql: str) -> bytes:
     return sql.replace("?", "%s").encode()
 
 
-def _columns(row: Linked) -> tuple[object, ...]:
-    entry, link, canonical_id = row.insertion.entry, row.link, row.insertion.canonical_id
-    return (
-        entry.id,
-        row.insertion.token,
-        entry.row.envelope_id,
-        entry.row.source_service,
-        entry.row.event_type,
-        entry.row.occurred_at,
-        entry.recorded_at,
-        entry.row.queue,
-        entry.row.reason,
-        entry.row.park_count,
-        entry.row.content_sha256,
-        canonical_id is not None,
-        canonical_id,
-        link.writer,
-        link.seq,
-        link.chain,
-        entry.row.body,
-    )
-
-
 class PostgresDatabase:
     """A connection in autocommit mode; transactions are always explicit."""
-
-    exclusive = False
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
@@ -125,18 +116,17 @@ class PostgresDatabase:
                 "UPDATE writer SET seq = ?, chain = ? WHERE writer = ?", (head.seq, head.chain, head.writer)
             )
 
-    def insert_rows(self, rows: Sequence[Linked]) -> set[UUID]:
+    def insert_rows(self, rows: Sequence[Columns]) -> int:
         """Insert in the order of tokens, so that two replicas never wait for each other in a circle."""
-        ordered = sorted(rows, key=lambda row: row.insertion.token or "")
-        arrays = [list(column) for column in zip(*map(_columns, ordered), strict=True)]
+        ordered = sorted(rows, key=lambda row: str(row[_TOKEN] or ""))
+        arrays = [list(column) for column in zip(*ordered, strict=True)]
         try:
-            cursor = self._connection.execute(_INSERT, arrays, binary=True)
+            return self._connection.execute(_INSERT, arrays).rowcount
         except (psycopg.DataError, UnicodeEncodeError, OverflowError) as error:
             if isinstance(error, psycopg.DataError) and error.sqlstate is not None:
                 raise
             # Refused on this side: a NUL, for one, can't be in any text of PostgreSQL.
             raise UnstorableRow(str(error)) from error
-        return {as_uuid(row_id) for (row_id,) in cursor.fetchall()}
 
     def serialize_archiving(self) -> None:
         """Wait, within the lock timeout, until no other transaction moves or purges rows."""

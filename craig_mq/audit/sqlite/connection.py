@@ -10,11 +10,14 @@ from uuid import UUID
 
 from craig_mq.audit.chain import Link
 from craig_mq.audit.columns import as_bytes, as_int
-from craig_mq.audit.database import Columns, Linked
+from craig_mq.audit.database import Columns
 from craig_mq.audit.row import micros
 from craig_mq.audit.schema import COLUMN_LIST, COLUMNS
 
-_INSERT = f"INSERT INTO occurrence ({COLUMN_LIST}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - fixed names
+_INSERT = (
+    f"INSERT INTO occurrence ({COLUMN_LIST}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - fixed names
+    " ON CONFLICT DO NOTHING"
+)
 
 
 def _bound(value: object) -> object:
@@ -23,33 +26,9 @@ def _bound(value: object) -> object:
     return str(value) if isinstance(value, UUID) else value
 
 
-def _columns(row: Linked) -> tuple[object, ...]:
-    entry, link, canonical_id = row.insertion.entry, row.link, row.insertion.canonical_id
-    return (
-        str(entry.id),
-        row.insertion.token,
-        entry.row.envelope_id,
-        entry.row.source_service,
-        entry.row.event_type,
-        micros(entry.row.occurred_at),
-        micros(entry.recorded_at),
-        entry.row.queue,
-        entry.row.reason,
-        entry.row.park_count,
-        entry.row.content_sha256,
-        canonical_id is not None,
-        None if canonical_id is None else str(canonical_id),
-        link.writer,
-        link.seq,
-        link.chain,
-        entry.row.body,
-    )
-
-
 class SqliteDatabase:
     """A connection for one thread at a time; it waits ``busy_timeout_s`` for other writers."""
 
-    exclusive = True
     broken = False
 
     def __init__(self, path: str, *, busy_timeout_s: float) -> None:
@@ -128,10 +107,9 @@ class SqliteDatabase:
                 "UPDATE writer SET seq = ?, chain = ? WHERE writer = ?", (head.seq, head.chain, head.writer)
             )
 
-    def insert_rows(self, rows: Sequence[Linked]) -> set[UUID]:
-        """Insert them all: within the write lock no token can be taken after the look-up."""
-        self._connection.executemany(_INSERT, map(_columns, rows))
-        return {row.insertion.entry.id for row in rows}
+    def insert_rows(self, rows: Sequence[Columns]) -> int:
+        """Insert what is not taken; the rows are bound as they are."""
+        return self._connection.executemany(_INSERT, rows).rowcount
 
     def serialize_archiving(self) -> None:
         """Nothing to do: the write lock already keeps everyone else out."""
