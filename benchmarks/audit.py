@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import attrs
 import click
@@ -99,6 +100,7 @@ class RawChain:
         self._store = store
         self._seq = 0
         self._chain = bytes(32)
+        self._writer = uuid4().hex
 
     def tuples(self, batch: Sequence[Entry]) -> Tuples:
         own_id, own_time = self._store.own_id, self._store.own_time
@@ -116,7 +118,8 @@ class RawChain:
                 (
                     own_id(entry.id), row.token, row.envelope_id, row.source_service, row.event_type,
                     own_time(row.occurred_at), own_time(entry.recorded_at), row.queue, row.reason,
-                    row.park_count, row.content_sha256, False, None, "raw", self._seq, self._chain, row.body,
+                    row.park_count, row.content_sha256, False, None, self._writer, self._seq, self._chain,
+                    row.body,
                 )
             )  # fmt: skip
         return made

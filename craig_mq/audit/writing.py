@@ -1,8 +1,9 @@
 """Writing one group of rows in one transaction: dedup, hash chain, isolation of a bad row.
 
-The same steps serve both stores. Inside the transaction: take a writer (the head of a hash chain),
-insert every row as its next links, and settle what the insert did not take. Nothing said here is
-true before the commit, so verdicts leave only through the return value of ``write_group``.
+The same steps serve both stores. Inside the transaction: take a writer (the head of a hash chain) and
+insert every row as its next links, in one statement. Only when that did not take them all is it done
+again with care: look up who holds the tokens, insert under savepoints, isolate a bad row. Nothing said
+here is true before the commit, so verdicts leave only through the return value of ``write_group``.
 """
 
 from __future__ import annotations
@@ -32,10 +33,41 @@ def write_group(database: Database, entries: Sequence[Entry]) -> list[Verdict]:
     No two entries may carry the same token. Raises what the database raised when the group as a
     whole failed; then nothing of it is committed, unless the connection died around the commit.
     """
-    group = _Group(database)
-    with database.transaction():
-        group.write(entries)
+    insertions = list(map(Insertion, entries))
+    try:
+        _append(database, lambda head: _insert_links(database, head, insertions))
+    except Exception as error:
+        if not (isinstance(error, _TokensTaken) or _blames_a_row(error)):
+            raise
+        why = error
+    else:
+        return [insertion.outcome for insertion in insertions]
+    group = _CarefulGroup(database)
+    _append(database, lambda head: group.write(head, insertions, why))
     return [group.verdicts[entry.id] for entry in entries]
+
+
+def _append(database: Database, insert: Callable[[Link], Link]) -> None:
+    """Extend one chain in one transaction: ``insert`` adds rows after a head and returns the new head."""
+    with database.transaction():
+        taken = database.take_writer()
+        head = taken or genesis(uuid4().hex)
+        last = insert(head)
+        if last.seq > head.seq:
+            database.advance_writer(last, new=taken is None)
+
+
+def _insert_links(database: Database, head: Link, insertions: Sequence[Insertion]) -> Link:
+    """Insert them all after ``head`` or raise; what is inserted then is for the caller to undo."""
+    try:
+        last, rows = link_all(head, insertions)
+    except UnicodeEncodeError as error:
+        raise UnstorableRow(f"text that no encoding can hold: {error.reason}") from error
+    if database.insert_rows(rows) < len(rows):
+        ids = [one.entry.id for one in insertions]
+        present = _looked_up(database, "SELECT id FROM occurrence WHERE id IN ", ids)
+        raise _TokensTaken(set(ids).difference(as_uuid(row_id) for (row_id,) in present))
+    return last
 
 
 def resolve(database: Database, entries: Iterable[Entry]) -> dict[UUID, RowOutcome]:
@@ -81,19 +113,18 @@ class _TokensTaken(Exception):
         self.ids = ids
 
 
-class _Group:
-    """The state of one group inside its transaction: the chain's head and the verdicts so far."""
+class _CarefulGroup:
+    """A group that can't be inserted as it is, inside its transaction, with the verdicts so far."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.verdicts: dict[UUID, Verdict] = {}
 
-    def write(self, entries: Sequence[Entry]) -> None:
-        taken = self._database.take_writer()
-        head = taken or genesis(uuid4().hex)
-        last = self._insert(head, list(map(Insertion, entries)))
-        if last.seq > head.seq:
-            self._database.advance_writer(last, new=taken is None)
+    def write(self, head: Link, insertions: list[Insertion], why: Exception) -> Link:
+        """Settle every row that could not be inserted at once, which is ``why``; the chain's new head."""
+        if isinstance(why, _TokensTaken):
+            return self._insert(head, self._rejudged(insertions, why.ids))
+        return self._isolate(head, insertions, why)
 
     def _insert(self, head: Link, insertions: list[Insertion]) -> Link:
         for _ in range(ROUNDS):
@@ -101,7 +132,7 @@ class _Group:
                 return head
             try:
                 with self._database.savepoint():
-                    last = self._insert_links(head, insertions)
+                    last = _insert_links(self._database, head, insertions)
             except _TokensTaken as lost:
                 insertions = self._rejudged(insertions, lost.ids)
             except Exception as error:
@@ -113,17 +144,6 @@ class _Group:
                 return last
         self._settle(insertions, lambda _: CanonicalRowMissing("the token kept changing hands"))
         return head
-
-    def _insert_links(self, head: Link, insertions: list[Insertion]) -> Link:
-        try:
-            last, rows = link_all(head, insertions)
-        except UnicodeEncodeError as error:
-            raise UnstorableRow(f"text that no encoding can hold: {error.reason}") from error
-        if self._database.insert_rows(rows) < len(rows):
-            ids = [one.entry.id for one in insertions]
-            present = _looked_up(self._database, "SELECT id FROM occurrence WHERE id IN ", ids)
-            raise _TokensTaken(set(ids).difference(as_uuid(row_id) for (row_id,) in present))
-        return last
 
     def _isolate(self, head: Link, insertions: list[Insertion], error: Exception) -> Link:
         """Give a lone row its own error; write a group's rows one by one, so that only the bad one fails."""
