@@ -25,6 +25,11 @@ class Database(Protocol):
     """One connection. Not for two threads at once, except ``abort``."""
 
     @property
+    def exclusive(self) -> bool:
+        """Whether a transaction keeps every other writer out from its start (SQLite)."""
+        ...
+
+    @property
     def driver(self) -> object:
         """The driver's own connection, for statements of somebody else in the same transaction."""
         ...

@@ -58,6 +58,8 @@ def _placeholders(sql: str) -> bytes:
 class PostgresDatabase:
     """A connection in autocommit mode; transactions are always explicit."""
 
+    exclusive = False
+
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
 

@@ -29,6 +29,7 @@ def _bound(value: object) -> object:
 class SqliteDatabase:
     """A connection for one thread at a time; it waits ``busy_timeout_s`` for other writers."""
 
+    exclusive = True
     broken = False
 
     def __init__(self, path: str, *, busy_timeout_s: float) -> None:
