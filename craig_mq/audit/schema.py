@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 COLUMNS: Final = (
     "id",
@@ -87,7 +87,14 @@ _VERSION_2: Final = (
       at {moment} NOT NULL)""",
 )
 
-MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {1: _VERSION_1, 2: _VERSION_2}
+# A page of one queue or one reason, newest first, however rare it is among a million rows.
+_VERSION_3: Final = tuple(
+    f"CREATE INDEX {table}_{column} ON {table} ({column}, id)"
+    for table in ("occurrence", "archived_occurrence")
+    for column in ("queue", "reason")
+)
+
+MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {1: _VERSION_1, 2: _VERSION_2, 3: _VERSION_3}
 
 
 def statements(version: int, types: Mapping[str, str]) -> list[str]:

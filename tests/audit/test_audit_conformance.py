@@ -429,3 +429,15 @@ async def test_a_batch_that_moved_too_few_rows_is_rolled_back(tmp_path, make_row
             await store.prune(clock.now)
         stats = await store.stats()
     assert (stats.hot, stats.archived) == (5, 0)
+
+
+async def test_an_old_ledger_is_upgraded_with_its_rows(store_url, make_row, monkeypatch):
+    """A ledger of the first schema is brought up to date when it is opened, and keeps what it holds."""
+    kind = store_url.partition(":")[0].replace("postgresql", "postgres")
+    with monkeypatch.context() as past:
+        past.setattr(f"craig_mq.audit.{kind}.backend.VERSION", 1)
+        async with open_store(store_url) as store:
+            outcome = await store.record(make_row(1))
+    async with open_store(store_url) as store:
+        assert [row.id for row in await store.find(RowFilter(reason="rejected"))] == [outcome.id]
+        assert await store.run(lambda database: database.fetch("SELECT * FROM operator_action")) == []

@@ -17,7 +17,7 @@ from craig_mq.core.disposition import Disposition, DlqError
 pytestmark = pytest.mark.postgres
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "audit_postgres.md"
-ROLES = ("writer", "reader", "archivist")
+ROLES = ("writer", "reader", "archivist", "operator")
 
 
 @pytest.fixture
@@ -96,6 +96,22 @@ async def test_the_archivist_moves_and_purges(url_of, make_row, clock):
         assert (await verify(store)).intact
     _refused(url_of("archivist"), "UPDATE occurrence SET queue = 'x'")
     _refused(url_of("archivist"), "UPDATE archived_occurrence SET queue = 'x'")
+
+
+async def test_the_operator_adds_to_the_log_of_acts_alone(url_of, make_row):
+    """An operator looks and adds acts; neither rows nor acts that are written can it change."""
+    async with open_store(url_of("writer")) as store:
+        await store.record(make_row(1))
+    async with open_store(url_of("operator")) as store:
+        assert len(await store.find()) == 1
+    with psycopg.connect(url_of("operator"), autocommit=True) as operator:
+        operator.execute("INSERT INTO craig_audit.redriven_capture VALUES ('c', 'p', 'me', now())")
+    for sql in (
+        "INSERT INTO occurrence SELECT * FROM occurrence",
+        "DELETE FROM operator_action",
+        "UPDATE redriven_capture SET who = 'you'",
+    ):
+        _refused(url_of("operator"), sql)
 
 
 async def test_a_role_that_may_not_migrate_is_told(postgres, postgres_url):
