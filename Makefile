@@ -1,3 +1,5 @@
+# Browser tests run in a process of their own: Playwright drives an asyncio loop in the main thread, and
+# trio-asyncio, once imported, makes every asyncio loop a Trio one.
 # Every target does its own set-up: a virtual environment in .venv, and for tests the services they need.
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak lint docs bench clean
@@ -13,12 +15,14 @@ demo: ## run the main job on the embedded broker, and account for every message
 test: ## run the tests, heavy scenarios at a reduced count
 	@.ci/setup-venv test lint docs
 	@.ci/setup-services
-	@$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not soak and not browser" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "browser and not soak"
 
 soak: ## run every heavy scenario at its full count
 	@.ci/setup-venv test lint docs
 	@.ci/setup-services
-	@$(BIN)/python -m pytest -m soak
+	@$(BIN)/python -m pytest -m "soak and not browser"
+	@$(BIN)/python -m pytest -m "soak and browser"
 
 lint: ## types, style, imports and cancellation checks
 	@.ci/setup-venv test lint docs
