@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from rich.console import Console
@@ -102,7 +102,7 @@ def print_plan(document: dict[str, Any]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in document.items():
-        words = _counts(value) if isinstance(value, dict) else str(value)
+        words = _counts(cast("dict[str, int]", value)) if isinstance(value, dict) else str(value)
         table.add_row(name.replace("_", " "), Text(printable(words.encode("utf-8", "replace"))))
     Console().print(table)
 

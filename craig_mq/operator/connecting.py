@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from craig_mq.transport.broker import Broker, Connection, ConnectionOptions
+from supervisors.exits import leaves
 
 
 def options_for(what: str) -> ConnectionOptions:
@@ -29,7 +30,5 @@ async def connected(broker: Broker, what: str) -> AsyncGenerator[Connection, Non
 
 def sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one exception in a group of one, however nested; else the group."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
-        found = found.exceptions[0]
-    return found if not isinstance(found, BaseExceptionGroup) else group
+    found = list(leaves(group))
+    return found[0] if len(found) == 1 else group

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import attrs
 import msgspec
+import trio
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import decode_envelope
@@ -115,6 +116,7 @@ async def drain_queue(
             result.stopped = f"the broker ended the lease: {error}"
         result.in_folder = len(drain.known)
         finish_folder(folder)
+        await trio.lowlevel.checkpoint()
     return result
 
 
@@ -137,6 +139,7 @@ class _Drain:
             if stop.requested:
                 result.stopped = f"asked to stop: {stop.reason}"
         result.complete = lease.complete
+        await trio.lowlevel.checkpoint()
 
     async def _one(self, lease: Lease, delivery: Delivery, row: Row) -> None:
         """Write it unless it is on disk already, and ack; no task switch lies between the two."""

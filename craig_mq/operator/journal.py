@@ -38,7 +38,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     step: Step
     at: str
     key: str | None = None
-    detail: dict[str, Any] = msgspec.field(default_factory=dict)
+    detail: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
 class Journal:

@@ -158,11 +158,13 @@ class _Run:
     async def _met(self, lease: Lease, delivery: Delivery) -> None:
         row = read_row(delivery, lease.received - 1)
         if row.key not in self._wanted:
+            await trio.lowlevel.checkpoint()
             return
         entry = self._entries[row.key]
         if row.sha256 != entry.sha256:
             self._journal.write(Step.SKIPPED, entry.key, why=CHANGED)
             self.account.note(entry.key, CHANGED)
+            await trio.lowlevel.checkpoint()
         elif await self._may_go(entry):
             self._judge(entry, await self._sender.attempt(lease, delivery, entry))
         else:
@@ -173,6 +175,7 @@ class _Run:
     async def _may_go(self, entry: PlanEntry) -> bool:
         """Wait for the message's turn. What is already confirmed has no turn: it is only acked."""
         if entry.key in self._journal.confirmed:
+            await trio.lowlevel.checkpoint()
             return True
         due = self._began + self._options.pace.due(self._attempts)
         if await sleep_or_shutdown(max(0.0, due - trio.current_time()), self._stop):
@@ -213,4 +216,4 @@ class _Run:
         """Everything ready was seen: what is planned and was not met has been acked by somebody."""
         for key in self._wanted:
             self.account.note(key, REDRIVEN if key in self._journal.confirmed else GONE)
-        self._wanted = set()
+        self._wanted.clear()

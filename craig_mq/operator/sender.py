@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 import attrs
+import trio
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import decode_envelope
@@ -90,6 +91,7 @@ class Sender:
         body = self.prepare(delivery, self.plan)
         if isinstance(body, NotRedrivable):
             self.journal.write(Step.SKIPPED, entry.key, why=body.why)
+            await trio.lowlevel.checkpoint()
             return Attempt(Became.UNFIT, body.why)
         self.journal.write(Step.INTENT, entry.key)
         publication = capture_publication(DEAD_LETTER_EXCHANGE, entry.routing_key or "", body, self.sources)

@@ -10,9 +10,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import attrs
+import trio
 
 from craig_mq.operator.connecting import connected
-from craig_mq.operator.errors import OperatorError, QueueInUse, QueueMissing
+from craig_mq.operator.errors import OperatorError, QueueMissing
 from craig_mq.operator.lease import lease_queue, ready_count
 from craig_mq.operator.row import read_row
 from craig_mq.transport.broker import Broker
@@ -74,6 +75,7 @@ async def queue_depths(broker: Broker, queues: Sequence[str], *, oldest: bool) -
                 depths.append(QueueDepth(queue, None))
         await connection.aclose()
     if not oldest:
+        await trio.lowlevel.checkpoint()
         return depths
     return [
         attrs.evolve(one, oldest_s=await _oldest_s(broker, one.queue)) if one.ready else one for one in depths
@@ -84,7 +86,8 @@ async def _oldest_s(broker: Broker, queue: str) -> float | None:
     try:
         async with lease_queue(broker, queue, limit=1) as lease:
             delivery = await lease.receive()
-    except (QueueInUse, OperatorError):
+    except OperatorError:
+        await trio.lowlevel.checkpoint()
         return None
     at_s = None if delivery is None else read_row(delivery, 0).at_s
     return None if at_s is None else time.time() - at_s

@@ -63,7 +63,7 @@ class Trail:
         Raises the ledger's error, and then nothing may be acked.
         """
         if self._ledger is None:
-            return  # no checkpoint: between a confirm on disk and its ack there is no task switch
+            return  # noqa: ASYNC910 - between a confirm on disk and its ack there is no task switch
         now = datetime.now(UTC)
         plan = self._act.plan_sha256 or ""
         with _ledger_errors():

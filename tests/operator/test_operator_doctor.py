@@ -46,7 +46,7 @@ def _failures(found: list[Finding]) -> list[tuple[str, str, str]]:
 async def _shows(node: RabbitNode, vhost: str, api: str, failure: tuple[str, str, str]) -> None:
     """The broker applies policies, and its API shows them, a little after rabbitmqctl returned."""
     with trio.fail_after(30):
-        while failure not in _failures(await _examine(node, vhost, api)):
+        while failure not in _failures(await _examine(node, vhost, api)):  # noqa: ASYNC110 - the broker says nothing
             await trio.sleep(0.5)
 
 

@@ -56,7 +56,7 @@ async def _killed_run(desk, plan, kill: Kill, path: Path) -> None:
                 try:
                     await redrive_plan(desk.broker, plan, journal, desk.fast, stop=Shutdown())
                 except* ProcessLookupError:
-                    pass
+                    await trio.lowlevel.checkpoint()
     finally:
         kill.watching = False
         trio.lowlevel.remove_instrument(kill)

@@ -142,6 +142,7 @@ async def test_a_redriven_message_that_fails_again_is_quarantined_again(
 
     async def handler(letter) -> None:
         copies.append(broker.queue(ward.queue).unacked + len(desk.quarantined))
+        await trio.lowlevel.checkpoint()
         raise DlqError(Disposition.PERMANENT, source=ValueError("still wrong"))
 
     async with trio.open_nursery() as nursery:
@@ -162,6 +163,7 @@ async def test_a_run_never_chases_its_own_output(autojump_clock, broker, desk, w
     fill(*(ward.capture() for _ in range(25)))
 
     async def handler(letter) -> None:
+        await trio.lowlevel.checkpoint()
         raise DlqError(Disposition.PERMANENT, source=ValueError("still wrong"))
 
     async with trio.open_nursery() as nursery:

@@ -31,6 +31,7 @@ class Examination:
         try:
             found = await self._over_amqp(broker)
         except ConnectError as error:
+            await trio.lowlevel.checkpoint()
             todo = "check that the broker runs, and the URL's host, port, user and virtual host"
             return [Finding("connection", broker.display_url, Level.FAIL, str(error), todo)]
         words = f"opened and examined in {trio.current_time() - began:.1f} s"
@@ -54,9 +55,11 @@ class Examination:
 
     async def _over_management(self) -> list[Finding]:
         if self.management is None:
+            await trio.lowlevel.checkpoint()
             return list(UNTESTABLE)
         names = (self.queue, self.queue + PARKING_SUFFIX, self.queue + QUARANTINE_SUFFIX)
         try:
             return await trio.to_thread.run_sync(partial(examine, self.management, names))
         except OperatorError as error:
+            await trio.lowlevel.checkpoint()
             return [Finding("management API", "broker", Level.FAIL, str(error), "check its URL and user")]
