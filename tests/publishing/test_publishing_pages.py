@@ -35,7 +35,7 @@ def test_the_topology_file_of_the_page_is_valid(tmp_path: Path) -> None:
 
 @pytest.mark.broker
 async def test_aio_pika_code_and_ours_share_a_broker(vhost_url: str) -> None:
-    """The page's aio-pika code publishes what subscribe handles, and consumes what publish_event published."""
+    """The page's aio-pika code publishes what subscribe handles, and consumes what publish_event sends."""
     page: dict[str, Any] = {}
     exec(compile(block("mix_with_aio_pika.md", "py"), "mix_with_aio_pika.md", "exec"), page)
     received: list[EventEnvelope] = []
