@@ -32,7 +32,7 @@ _NO_PAYLOAD = PayloadWire(msgspec.Raw(b"null"))
 _encode = msgspec.json.Encoder().encode
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class CaptureOrder:
     """What a capture says beside the delivery itself.
 
@@ -50,7 +50,7 @@ class CaptureOrder:
     last_error: LastError | None = None
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class BuiltCapture:
     """A serialised capture. ``kind`` and ``reason`` are final: too large to park became OVERSIZE."""
 

@@ -52,9 +52,9 @@ class Carried:
 FIRST_ARRIVAL = Carried()
 
 
-@attrs.define(frozen=True, slots=True, eq=False)
+@attrs.define(slots=True, eq=False)
 class DeadLetterDelivery:
-    """A readable delivery with everything its settlement needs; immutable.
+    """A readable delivery with everything its settlement needs; treat as immutable.
 
     ``wrapper_fault`` says why a capture wrapper was refused, None where there was none or it was good.
     ``properties_json`` is the original's properties as JSON, or None to take ``source``'s.

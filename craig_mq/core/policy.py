@@ -40,7 +40,7 @@ Decision: TypeAlias = Retry | Park | Quarantine
 PARK = Park()
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class PolicyFacts:
     """What the decision depends on beside the handler's word, fixed for one delivery."""
 

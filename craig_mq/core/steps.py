@@ -1,4 +1,8 @@
-"""What goes in and out of the settlement machine: events the caller reports, effects it is to carry out."""
+"""What goes in and out of the settlement machine: events the caller reports, effects it is to carry out.
+
+What is made for every parked delivery is not frozen, which would triple its construction; treat all
+of it as immutable.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class HandlerOk:
     """The handler returned."""
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class HandlerFailed:
     """The handler raised, or ran out of its time; ``jitter`` is a random fraction 0..1."""
 
@@ -52,7 +56,7 @@ class Interrupted:
     why: str
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class Confirmed:
     """The publish ended; ``kind`` is what was built, which too large a body turns from park to quarantine."""
 
@@ -87,7 +91,7 @@ class Sleep:
     seconds: float
 
 
-@attrs.define(frozen=True, slots=True)
+@attrs.define(slots=True)
 class Publish:
     """Publish a copy, mandatory and confirmed; ``reason`` is None where it is not for quarantine.
 
