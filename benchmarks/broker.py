@@ -7,13 +7,16 @@ import time
 import pika
 
 from benchmarks.filling import fill
-
 from craig_mq.testing.rabbitmq import RabbitNode
 
 QUEUE = "bench.dlq"
 TARGET = "bench.target"
 EXCHANGE = "craig.dlx"
 ROUTING_KEY = "dlq.bench"
+PARKING = f"{QUEUE}.parking"
+QUARANTINE = f"{QUEUE}.quarantine"
+QUEUES = (QUEUE, TARGET, PARKING, QUARANTINE)
+SETTLE_S = 10.0
 
 
 class BenchBroker:
@@ -31,23 +34,22 @@ class BenchBroker:
         """Leave exactly ``count`` messages in the dead-letter queue and none in any other."""
         connection, channel = self._channel()
         channel.exchange_declare(EXCHANGE, "topic", durable=True)
-        for queue in (QUEUE, TARGET, f"{QUEUE}.parking", f"{QUEUE}.quarantine"):
+        for queue in QUEUES:
             channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "classic"})
             channel.queue_purge(queue)
         channel.queue_bind(QUEUE, EXCHANGE, "dlq.#")
         connection.close()
         fill(self.url, EXCHANGE, ROUTING_KEY, count, body_bytes)
 
-    def depths(self) -> dict[str, int]:
-        """Ready messages of every queue of the benchmark, once nothing moves any more."""
+    def depths(self, expected: dict[str, int]) -> dict[str, int]:
+        """Ready messages of every queue once they are as ``expected``, twice in a row, or after a while."""
         connection, channel = self._channel()
-        queues = (QUEUE, TARGET, f"{QUEUE}.parking", f"{QUEUE}.quarantine")
-        before: dict[str, int] = {}
-        for _ in range(50):
-            now = {queue: channel.queue_declare(queue, passive=True).method.message_count for queue in queues}
-            if now == before:
-                break
-            before = now
-            time.sleep(0.2)
-        connection.close()
-        return before
+        agreed = 0
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            now = {queue: channel.queue_declare(queue, passive=True).method.message_count for queue in QUEUES}
+            agreed = agreed + 1 if now == {**dict.fromkeys(QUEUES, 0), **expected} else 0
+            if agreed > 1 or time.monotonic() > deadline:
+                connection.close()
+                return now
+            time.sleep(0.1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
-from benchmarks.broker import QUEUE, TARGET, BenchBroker
+from benchmarks.broker import PARKING, QUARANTINE, QUEUE, TARGET, BenchBroker
 from benchmarks.measurement import Cell, Sample
 from benchmarks.peers import librabbitmq_loop
 
@@ -41,27 +42,31 @@ def _command(cell: Cell, url: str, count: int) -> list[str]:
 
 def run_client(cell: Cell, broker: BenchBroker, count: int) -> Sample:
     """Fill the queue, let the client work, and check at the broker that it did all of it."""
-    if cell.workload != "replay":
-        broker.fill(count, cell.body_bytes)
+    broker.fill(count, cell.body_bytes)
+    if cell.workload == "replay":
+        _run(replace(cell, workload="park"), broker, count)
+    return _run(cell, broker, count)
+
+
+def _run(cell: Cell, broker: BenchBroker, count: int) -> Sample:
     command = [sys.executable, "-m", *_command(cell, broker.url, count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode != 0:
         raise BenchmarkFailed(f"{cell.client} failed on {cell.workload}: {done.stderr[-2000:]}")
     measured = json.loads(done.stdout.splitlines()[-1])
-    _check(cell, broker.depths(), count)
-    return Sample(messages=count, seconds=measured["seconds"], cpu_seconds=measured["cpu_seconds"])
+    expected = _expected(cell, count)
+    found = broker.depths(expected)
+    if {queue: depth for queue, depth in found.items() if depth} != expected:
+        raise BenchmarkFailed(f"{cell.client} on {cell.workload}: the broker holds {found}, not {expected}")
+    return Sample(count, measured["seconds"], measured["cpu_seconds"], measured.get("peak_kib", 0))
 
 
-def _check(cell: Cell, depths: dict[str, int], count: int) -> None:
-    expected = dict.fromkeys(depths, 0)
+def _expected(cell: Cell, count: int) -> dict[str, int]:
+    """What the broker must hold afterwards; every other queue is empty."""
     match cell.workload:
-        case "park" if cell.client in OWN:
-            expected[f"{QUEUE}.parking"] = count
         case "park":
-            expected[TARGET] = count
+            return {PARKING if cell.client in OWN else TARGET: count}
         case "quarantine":
-            expected[f"{QUEUE}.quarantine"] = count
+            return {QUARANTINE: count}
         case _:
-            pass
-    if depths != expected:
-        raise BenchmarkFailed(f"{cell.client} on {cell.workload}: the broker holds {depths}, not {expected}")
+            return {}

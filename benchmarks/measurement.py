@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ class Sample:
     messages: int
     seconds: float
     cpu_seconds: float
+    peak_kib: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Measurement:
     python: str
 
     @classmethod
-    def of(cls, cell: Cell, samples: Sequence[Sample], python: str) -> Measurement:
+    def of(cls, cell: Cell, samples: Sequence[Sample]) -> Measurement:
         """Summarise ``samples`` (at least one)."""
         rates = [sample.messages / sample.seconds for sample in samples]
         cpu = [sample.cpu_seconds / sample.messages * 1e6 for sample in samples]
@@ -57,7 +59,7 @@ class Measurement:
             rounds=len(samples),
             msgs_per_s_min=round(min(rates), 1),
             msgs_per_s_max=round(max(rates), 1),
-            python=python,
+            python=platform.python_version(),
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every loop measures: wall time and the process's own CPU time, printed as JSON."""
+"""What every loop measures: wall time, the process's own CPU time and its peak memory, printed as JSON."""
 
 from __future__ import annotations
 
@@ -42,4 +42,6 @@ class Stopwatch:
     def report(self) -> None:
         """Print the measurement as one line of JSON."""
         seconds, cpu_seconds = time.perf_counter() - self._wall, _cpu() - self._cpu
-        print(json.dumps({"seconds": seconds, "cpu_seconds": cpu_seconds}), flush=True)
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        measured = {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_kib": peak_kib}
+        print(json.dumps(measured), flush=True)

@@ -1,0 +1,110 @@
+"""What the full run measures beside rates: the core alone, scaling, sizes, latency, recovery, memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from benchmarks.broker import BenchBroker
+from benchmarks.clients import LIMIT_S, run_client
+from benchmarks.followed import latency, recovery
+from benchmarks.measurement import Cell, Measurement, Sample
+from benchmarks.running import Budget, Findings, Say
+from craig_mq.testing.rabbitmq import RabbitNode
+
+CORE = ("settle", "park", "quarantine", "bare_settle", "bare_park")
+CORE_COUNT, CORE_ROUNDS = 10_000, 5
+SUBSCRIPTIONS = (1, 10, 100, 500)
+QUEUED = (1_000, 10_000, 100_000, 1_000_000)
+
+
+def run(node: RabbitNode, budget: Budget, findings: Findings, say: Say) -> None:
+    """Measure each as long as there is time for it."""
+    broker = BenchBroker(node)
+    steps = (
+        ("core", 40, lambda: _core(findings, say)),
+        ("capture_size", 15, lambda: _own("capture")),
+        ("subscriptions", 30, lambda: [_subscriptions(number, say) for number in SUBSCRIPTIONS]),
+        ("idle", 15, lambda: _own("idle", node.url, "60", "native")),
+        ("latency", 20, lambda: latency(broker, _half_load(findings), 10)),
+        ("recovery", 30, lambda: recovery(node)),
+    )
+    for name, seconds, measure in steps:
+        if not budget.has(seconds):
+            findings.left_out.append(name)
+            continue
+        say(name)
+        try:
+            found = measure()
+        except (RuntimeError, subprocess.SubprocessError, ValueError) as failure:
+            findings.failed.append(f"{name}: {failure}")
+            continue
+        if found is not None:
+            findings.details[name] = found
+            say(f"  {json.dumps(found)}")
+    findings.details["queued"] = _queued(broker, budget, findings, say)
+
+
+def _own(module: str, *arguments: str) -> Any:
+    """The last JSON line a measuring process of ours prints, its lines before merged into it."""
+    command = [sys.executable, "-m", f"benchmarks.own.{module}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    return documents[0] if len(documents) == 1 else {k: v for one in documents for k, v in one.items()}
+
+
+def _core(findings: Findings, say: Say) -> None:
+    """Interleaved, so that what the embedded broker itself costs is seen under the same load."""
+    samples: dict[str, list[Sample]] = {workload: [] for workload in CORE}
+    for _ in range(CORE_ROUNDS):
+        for workload in CORE:
+            found = _own("core", workload, str(CORE_COUNT), "512")
+            samples[workload].append(Sample(found["messages"], found["seconds"], found["cpu_seconds"]))
+    for workload, seen in samples.items():
+        one = Measurement.of(Cell(f"core_{workload}", "memory", 256, 512), seen)
+        findings.measurements.append(one)
+        say(f"  {one.workload:<18} {one.msgs_per_s:>9,.0f}/s {one.cpu_us_per_msg:>8,.1f} µs CPU")
+
+
+def _subscriptions(number: int, say: Say) -> dict[str, float]:
+    found = _own("core", "settle", "20000", "512", str(number))
+    row = {
+        "subscriptions": number,
+        "cpu_us_per_msg": round(found["cpu_seconds"] / found["messages"] * 1e6, 1),
+        "peak_kib": found["peak_kib"],
+    }
+    say(f"  {row}")
+    return row
+
+
+def _half_load(findings: Findings) -> float:
+    """Half of what this run's native settle rate was, at most what a blocking publisher manages."""
+    rates = [one.msgs_per_s for one in findings.measurements if (one.workload, one.client) == HALF_OF]
+    return min(2_000.0, (rates[0] if rates else 1_000.0) / 2)
+
+
+HALF_OF = ("park", "native")
+
+
+def _queued(
+    broker: BenchBroker, budget: Budget, findings: Findings, say: Say
+) -> list[dict[str, float | int]]:
+    """Settle ever longer queues: the client's peak memory must not depend on what is queued."""
+    rows: list[dict[str, float | int]] = []
+    per_message = 1 / 2_000
+    for count in QUEUED:
+        if not budget.has(count * per_message):
+            findings.left_out.append(f"settling {count} queued messages")
+            continue
+        before = budget.spent
+        sample = run_client(Cell("settle", "native", 256, 512), broker, count)
+        per_message = (budget.spent - before) / count
+        rows.append(
+            {"queued": count, "msgs_per_s": round(count / sample.seconds, 1), "peak_kib": sample.peak_kib}
+        )
+        say(f"  {rows[-1]}")
+    return rows

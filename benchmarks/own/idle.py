@@ -1,0 +1,51 @@
+"""Resident memory of idle subscriptions: ``python -m benchmarks.own.idle URL MANY TRANSPORT``.
+
+Prints one JSON object: KiB with one subscription, with MANY, and per additional one, its two
+connections and everything behind them included.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from benchmarks.own.loop import succeed
+from craig_mq.runtime.subscribe import subscribe_dlq
+from craig_mq.transport.broker import Broker
+from craig_mq.transport.opening import open_broker
+
+
+def resident_kib() -> float:
+    """What the process holds now."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+async def idle(url: str, many: int, transport: str) -> None:
+    """Start subscriptions on queues of their own and weigh them."""
+
+    async def one_more(broker: Broker, nursery: trio.Nursery, number: int) -> None:
+        queue, key = f"idle{number}.dlq", f"dlq.idle{number}"
+        await nursery.start(partial(subscribe_dlq, broker, queue=queue, handler=succeed, binding_keys=(key,)))
+
+    async with open_broker(url, transport=transport) as broker, trio.open_nursery() as nursery:
+        for number in range(5):
+            await one_more(broker, nursery, number)
+        few = resident_kib()
+        for number in range(5, many):
+            await one_more(broker, nursery, number)
+        everything = resident_kib()
+        each = (everything - few) / (many - 5)
+        print(json.dumps({"subscriptions": many, "total_kib": everything, "kib_each": round(each, 1)}))
+        nursery.cancel_scope.cancel(reason="weighed")
+
+
+if __name__ == "__main__":
+    trio.run(idle, sys.argv[1], int(sys.argv[2]), sys.argv[3])
