@@ -26,7 +26,7 @@ def _read_settings(_: click.Context, __: click.Parameter, settings: tuple[str, .
         raise _RefusedError(str(error)) from error
 
 
-_settings = click.option(
+review_settings = click.option(
     "--set",
     "params",
     multiple=True,
@@ -49,7 +49,7 @@ def review_group() -> None:
 
 
 @review_group.command("run")
-@_settings
+@review_settings
 @click.option("--trace", "show_trace", is_flag=True, help="Print one line per transition.")
 @click.option("--json", "show_json", is_flag=True, help="Print the whole run as JSON.")
 @click.option("--caption", "captioned", type=int, metavar="I", help="Print the sentence of snapshot I.")
@@ -83,7 +83,7 @@ def _show(run: Run, index: int) -> None:
 
 
 @review_group.command("export")
-@_settings
+@review_settings
 @_out
 def export_command(params: Params, out: Path) -> None:
     """Write the whole run as JSON, byte-identical for the same parameters."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import attrs
 import trio
 
+from craig_mq.core.config import QUARANTINE_SUFFIX
 from craig_mq.core.outcome import Acked
-from craig_mq.core.topology import topology_for
+from craig_mq.core.topology import Topology, topology_for
 from craig_mq.live.ack_loss import AckLoss
 from craig_mq.live.effects import Effect, EffectLedger
 from craig_mq.live.handlers import Handlers, Receive
@@ -21,6 +21,7 @@ from craig_mq.live.publication import binding_key, dead_letter, queue_name
 from craig_mq.live.settings import Settings
 from craig_mq.live.watch import Watch
 from craig_mq.operator.connecting import connected
+from craig_mq.operator.row import Row
 from craig_mq.operator.scan import scan_queue
 from craig_mq.review.events import MESSAGES, Message
 from craig_mq.review.params import Params
@@ -41,9 +42,13 @@ class LiveFailed(Exception):
 
 @attrs.define(slots=False)
 class Stage:
-    """Where a run takes place. ``sources.now`` advances with Trio's clock."""
+    """Where a run takes place: ``lossy`` is the way to ``broker`` on which ``acks`` can be lost.
+
+    ``sources.now`` advances with Trio's clock.
+    """
 
     broker: Broker
+    lossy: Broker
     acks: AckLoss
     settings: Settings
     sources: Sources
@@ -62,11 +67,15 @@ class Stage:
 
 @attrs.frozen
 class Ending:
-    """Where one message was found, and in how many copies; ``reason`` is its capture's."""
+    """Where one message was found, and in how many copies.
+
+    ``reason`` is what its capture was quarantined for, ``error`` the text of its last failure.
+    """
 
     status: Status
     copies: int
     reason: str | None
+    error: str | None
     statistics: DlqStatistics
     acks_lost: int
 
@@ -133,10 +142,10 @@ class _Live:
         for subscription in subscriptions.values():
             subscription.shutdown("the review is over")
             await subscription.wait_closed()
-        drained = {one.message for one in held if self._visit.expired(one)}
+        drained = {one.message: one.row for one in held if self._visit.expired(one)}
         endings = {
-            message: await self._ending(message, subscriptions[message], drained=message in drained)
-            for message in MESSAGES
+            message: await self._ending(message, handle.statistics(), drained.get(message))
+            for message, handle in subscriptions.items()
         }
         await self._delete_queues()
         return LiveRun(
@@ -158,7 +167,7 @@ class _Live:
         subscription: DlqSubscription = await nursery.start(
             partial(
                 subscribe_dlq,
-                stage.broker,
+                stage.lossy if message == "uncertain" else stage.broker,
                 queue=stage.queues[message],
                 handler=self._handlers,
                 config=stage.settings.config,
@@ -200,26 +209,26 @@ class _Live:
             self._watch.expect(one.message)
             await self._visit.redrive(one, self._ledger.recorded)
 
-    async def _ending(self, message: Message, subscription: DlqSubscription, *, drained: bool) -> Ending:
+    async def _ending(self, message: Message, statistics: DlqStatistics, drained: Row | None) -> Ending:
         """Look for the message where it can be, by other means than the runtime's own counters."""
-        found: Counter[Status] = Counter()
-        reason: str | None = None
-        queue = self._stage.queues[message]
-        for spec in topology_for(queue, (binding_key(self._stage.run, message),)).queues:
+        found: list[tuple[Status, Row]] = [] if drained is None else [("expired", drained)]
+        for spec in self._topology(message).queues:
             scan = await scan_queue(self._stage.broker, spec.name, now_s=self._stage.sources.now())
-            quarantined = spec.name.endswith(".quarantine")
-            found["quarantined" if quarantined else "waiting"] += len(scan.rows)
-            reason = scan.rows[0].reason if quarantined and scan.rows else reason
-        found["expired"] += drained
-        copies = found.total()
-        status: Status = found.most_common(1)[0][0] if copies else "acked"
+            status: Status = "quarantined" if spec.name.endswith(QUARANTINE_SUFFIX) else "waiting"
+            found += [(status, row) for row in scan.rows]
         lost = self._handlers.courses[message].acks_lost
-        return Ending(status, copies, reason, subscription.statistics(), lost)
+        if not found:
+            return Ending("acked", 0, None, None, statistics, lost)
+        status, row = found[0]
+        return Ending(status, len(found), row.reason, row.error_text, statistics, lost)
+
+    def _topology(self, message: Message) -> Topology:
+        return topology_for(self._stage.queues[message], (binding_key(self._stage.run, message),))
 
     async def _delete_queues(self) -> None:
         async with connected(self._stage.broker, "review clean-up") as connection:
             channel = await connection.open_channel()
-            for message, queue in self._stage.queues.items():
-                for spec in topology_for(queue, (binding_key(self._stage.run, message),)).queues:
+            for message in MESSAGES:
+                for spec in self._topology(message).queues:
                     await channel.delete_queue(spec.name)
             await connection.aclose()

@@ -18,8 +18,7 @@ from craig_mq.review.params import Params
 SHORTEST_PARK_S: Final = 1.0
 _LONGEST: Final = timedelta(hours=1)
 _INSTANT_S: Final = 60.0
-_SHORTEST_SECOND_S: Final = 0.1
-_DEFAULT_SECOND_S: Final = 0.2
+_REAL_SECOND_S: Final = 0.3
 
 
 @attrs.frozen
@@ -72,4 +71,4 @@ def _virtual_second_s(interval: int) -> float:
 
 
 def _real_second_s(interval: int) -> float:
-    return max(SHORTEST_PARK_S / interval, _SHORTEST_SECOND_S) if interval else _DEFAULT_SECOND_S
+    return max(SHORTEST_PARK_S / interval, _REAL_SECOND_S) if interval else _REAL_SECOND_S

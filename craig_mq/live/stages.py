@@ -14,6 +14,7 @@ from craig_mq.live.settings import settings_for
 from craig_mq.review.params import Params
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
 from craig_mq.transport.memory import MemoryBroker
+from craig_mq.transport.opening import open_broker
 
 _EMBEDDED: Final = "embedded"
 _EPOCH_S: Final = 1_767_225_600.0  # 2026-01-01, any day would do
@@ -34,7 +35,7 @@ async def _embedded(params: Params) -> LiveRun:
     acks = EmbeddedAckLoss(broker, queue_name(_EMBEDDED, "uncertain"))
     settings = settings_for(params, virtual=True)
     sources = Sources(now=now, jitter=lambda: 0.0)
-    return await run_live(Stage(broker, acks, settings, sources, _EMBEDDED), params)
+    return await run_live(Stage(broker, broker, acks, settings, sources, _EMBEDDED), params)
 
 
 async def run_rabbitmq(url: str, params: Params) -> LiveRun:
@@ -43,5 +44,5 @@ async def run_rabbitmq(url: str, params: Params) -> LiveRun:
     Raises as ``run_live``, and BrokerUrlError.
     """
     settings = settings_for(params, virtual=False)
-    async with open_lossy_broker(url) as (broker, acks):
-        return await run_live(Stage(broker, acks, settings, SYSTEM_SOURCES), params)
+    async with open_broker(url) as broker, open_lossy_broker(url) as (lossy, acks):
+        return await run_live(Stage(broker, lossy, acks, settings, SYSTEM_SOURCES), params)
