@@ -4,36 +4,10 @@ from pathlib import Path
 
 import click
 
-from craig_mq.review import ParameterError, Params, Run, caption, export, simulate, trace
+from craig_mq.cli.review_live import live_command
+from craig_mq.cli.review_settings import RefusedParameter, review_settings
+from craig_mq.review import Params, Run, caption, export, simulate, trace
 
-
-class _RefusedError(click.ClickException):
-    """A refused parameter: one line on stderr, exit code 2."""
-
-    exit_code = 2
-
-
-def _read_settings(_: click.Context, __: click.Parameter, settings: tuple[str, ...]) -> Params:
-    values: dict[str, str] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise _RefusedError(f"--set takes NAME=VALUE, not {setting!r}")
-        values[name.strip()] = text.strip()
-    try:
-        return Params.from_text(values)
-    except ParameterError as error:
-        raise _RefusedError(str(error)) from error
-
-
-review_settings = click.option(
-    "--set",
-    "params",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_read_settings,
-    help="Set a parameter, such as max_receives=3, action=hold or repair=false.",
-)
 _out = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write."
 )
@@ -59,7 +33,7 @@ def run_command(
 ) -> None:
     """Run the experiment and show its diagram, table and ledger."""
     if show_trace + show_json + (captioned is not None) + (step is not None) > 1:
-        raise _RefusedError("choose one of --trace, --json, --caption and --step")
+        raise RefusedParameter("choose one of --trace, --json, --caption and --step")
     run = simulate(params)
     try:
         if show_trace:
@@ -71,7 +45,7 @@ def run_command(
         else:
             _show(run, len(run.events) if step is None else step)
     except IndexError as error:
-        raise _RefusedError(str(error)) from error
+        raise RefusedParameter(str(error)) from error
 
 
 def _show(run: Run, index: int) -> None:
@@ -117,3 +91,6 @@ def serve_command(port: int) -> None:
         raise click.ClickException(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
     click.echo(f"http://127.0.0.1:{listening.getsockname()[1]}/")
     trio.run(serve_until_signalled, listening)
+
+
+review_group.add_command(live_command)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from craig_mq.cli.failures import FAILURE, Refusal, plain_errors
-from craig_mq.cli.review import review_settings
+from craig_mq.cli.review_settings import review_settings
 from craig_mq.review import Params
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def _print(compared: Comparison) -> None:
     console.print(table)
     console.print(f"\n{times(compared)}\n{verdict(compared)}\n", highlight=False)
     for difference in named_differences(compared):
-        console.print(f"* {difference.name}: {difference.seen}\n  {difference.why}\n", highlight=False, markup=False)
+        console.print(
+            f"* {difference.name}: {difference.seen}\n  {difference.why}\n", highlight=False, markup=False
+        )
     for sentence in unexplained(compared):
         console.print(f"unexplained: {sentence}", highlight=False, markup=False)

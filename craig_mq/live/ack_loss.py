@@ -34,7 +34,9 @@ class EmbeddedAckLoss:
 
     def __init__(self, broker: MemoryBroker, queue: str) -> None:
         self._armed = False
-        broker.inject(FaultPlan((Fault("ack", LoseConnection(), name=queue, where=self._is_armed, times=None),)))
+        broker.inject(
+            FaultPlan((Fault("ack", LoseConnection(), name=queue, where=self._is_armed, times=None),))
+        )
 
     def _is_armed(self, occurrence: Occurrence) -> bool:
         del occurrence

@@ -52,7 +52,9 @@ class Comparison:
         """Each message as the fixture has it."""
         end = outcome(self.modeled_run)
         return {
-            name: _side(name, self.modeled_receives, end["reason"][name], end["key"][name], end["status"][name])
+            name: _side(
+                name, self.modeled_receives, end["reason"][name], end["key"][name], end["status"][name]
+            )
             for name in MESSAGES
         }
 

@@ -60,15 +60,16 @@ def _parks(compared: Comparison) -> Iterator[str]:
     parked = sum(ending.statistics.parked for ending in compared.live.endings.values())
     returned = sum(ending.statistics.returned for ending in compared.live.endings.values())
     if parked:
-        yield f"{counted(parked, 'park')} and {counted(returned, 'return')}, each a confirmed publish and an ack."
+        hops = f"{counted(parked, 'park')} and {counted(returned, 'return')}"
+        yield f"{hops}, each a confirmed publish and an ack."
 
 
 def _shortest_park(compared: Comparison) -> Iterator[str]:
     settings = compared.live.settings
     if compared.live.params.retry_interval * settings.second_s < SHORTEST_PARK_S:
         yield (
-            f"The interval of {compared.live.params.retry_interval} modeled s became {SHORTEST_PARK_S:g} s on the "
-            f"runtime's clock, {SHORTEST_PARK_S / settings.second_s:.3g} modeled s."
+            f"The interval of {compared.live.params.retry_interval} modeled s became {SHORTEST_PARK_S:g} s "
+            f"on the runtime's clock, {SHORTEST_PARK_S / settings.second_s:.3g} modeled s."
         )
 
 
@@ -128,12 +129,10 @@ def _order(compared: Comparison) -> Iterator[str]:
 
 
 def _latency(compared: Comparison) -> Iterator[str]:
-    late = compared.actual_times.end_at - compared.modeled_times.end_at
+    second_s = compared.live.settings.second_s
+    late_s = (compared.actual_times.end_at - compared.modeled_times.end_at) * second_s
     if not compared.live.settings.whole_seconds:
-        yield (
-            f"The run ended {late * compared.live.settings.second_s:.1f} s later than modeled; one modeled second "
-            f"lasted {compared.live.settings.second_s:g} s."
-        )
+        yield f"The run ended {late_s:.1f} s later than modeled; a modeled second lasted {second_s:g} s."
 
 
 _Look = Callable[[Comparison], Iterator[str]]
@@ -142,69 +141,93 @@ _KNOWN: Final[tuple[tuple[str, _Look, str], ...]] = (
     (
         "a wait is a park",
         _parks,
-        "The fixture's message waits in its schedule. A broker has no such place: the delivery is published to "
-        "the parking queue, confirmed, acked, and published back when it is due, so that a crash at any step "
-        "leaves a copy.",
+        (
+            "The fixture's message waits in its schedule. A broker has no such place: the delivery is "
+            "published to the parking queue, confirmed, acked, and published back when it is due, so that a "
+            "crash at any step leaves a copy."
+        ),
     ),
     (
         "the shortest wait is one second",
         _shortest_park,
-        "Parking has a lower bound, so that a failing message cannot go round as fast as the broker carries it.",
+        (
+            "Parking has a lower bound, so that a failing message cannot go round as fast as the broker "
+            "carries it."
+        ),
     ),
     (
         "a budget of one parks nothing",
         _budget_of_one,
-        "park_cap is at least 1: a message that is parked is received at least twice. A handler that allows one "
-        "receive says so with PERMANENT.",
+        (
+            "park_cap is at least 1: a message that is parked is received at least twice. A handler that "
+            "allows one receive says so with PERMANENT."
+        ),
     ),
     (
         "a lost ack ends its session",
         _lost_session,
-        "AMQP has no reply to an ack and no way to ask for a delivery again. Nothing but the end of the channel "
-        "makes a broker redeliver, so the interval is the supervisor's backoff, and whatever else the session "
-        "held comes again too: here each message has a queue of its own.",
+        (
+            "AMQP has no reply to an ack and no way to ask for a delivery again. Nothing but the end of the "
+            "channel makes a broker redeliver, so the interval is the supervisor's backoff, and whatever "
+            "else the session held comes again too: here each message has a queue of its own."
+        ),
     ),
     (
         "written is not received",
         _written,
-        "The runtime knows that its ack was written to the connection, not that the broker read it. That is why "
-        "an effect needs a key of its own: no settlement can make it exactly once.",
+        (
+            "The runtime knows that its ack was written to the connection, not that the broker read it. That "
+            "is why an effect needs a key of its own: no settlement can make it exactly once."
+        ),
     ),
     (
         "nobody counts lost acks",
         _uncounted,
-        "An ack fails by the channel's state, not by the message, so the runtime never quarantines for it: it "
-        "goes on, loudly and with backoff (ADR-059 §settlement). The fixture's budget covers such receives "
-        "too; here the handler closes it with PERMANENT, after its effect.",
+        (
+            "An ack fails by the channel's state, not by the message, so the runtime never quarantines for "
+            "it: it goes on, loudly and with backoff (ADR-059 §settlement). The fixture's budget covers such "
+            "receives too; here the handler closes it with PERMANENT, after its effect."
+        ),
     ),
     (
         "the reason is the rule that struck",
         _capture_reason,
-        "A capture's reason says which rule sent it to quarantine; the fixture's reason is its last_error. "
-        "The table above shows the latter.",
+        (
+            "A capture's reason says which rule sent it to quarantine; the fixture's reason is its "
+            "last_error. The table above shows the latter."
+        ),
     ),
     (
         "expiry is an operator's drain",
         _drained,
-        "A quarantine queue has no TTL: a broker that deletes by age deletes evidence. Age makes a message "
-        "due for a drain, which keeps every byte in a file.",
+        (
+            "A quarantine queue has no TTL: a broker that deletes by age deletes evidence. Age makes a "
+            "message due for a drain, which keeps every byte in a file."
+        ),
     ),
     (
         "a duplicate needs a tick",
         _ticked,
-        "The fixture redrives what the action names. The operator's plan asks the ledger first and says what "
-        "would happen; what may duplicate is sent only because it was ticked.",
+        (
+            "The fixture redrives what the action names. The operator's plan asks the ledger first and says "
+            "what would happen; what may duplicate is sent only because it was ticked."
+        ),
     ),
     (
         "no order within an instant",
         _order,
-        "The fixture breaks ties in a fixed order. Queues, sessions and connections that are ready at the same "
-        "time have none.",
+        (
+            "The fixture breaks ties in a fixed order. Queues, sessions and connections that are ready at "
+            "the same time have none."
+        ),
     ),
     (
         "time passes",
         _latency,
-        "Publishing, confirming, scanning and reconnecting take time, and each part adds to the next one's due "
-        "time. The fixture's steps take none, which is why its exact ties do not exist on a real broker.",
+        (
+            "Publishing, confirming, scanning and reconnecting take time, and each part adds to the next "
+            "one's due time. The fixture's steps take none, which is why its exact ties do not exist on a "
+            "real broker."
+        ),
     ),
 )

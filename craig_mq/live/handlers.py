@@ -61,9 +61,7 @@ class Course:
 class Handlers:
     """One handler for all four queues. ``repaired`` heals the poison handler and the ack channel."""
 
-    def __init__(
-        self, params: Params, ledger: EffectLedger, now: Callable[[], float], acks: AckLoss
-    ) -> None:
+    def __init__(self, params: Params, ledger: EffectLedger, now: Callable[[], float], acks: AckLoss) -> None:
         self._budget = params.max_receives
         self._ledger = ledger
         self._now = now

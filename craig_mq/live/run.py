@@ -1,5 +1,6 @@
 """The course of a live run: publish four dead letters, let the runtime settle them, visit, account."""
 
+# flake8: noqa: ASYNC910 - every turn of its loops over messages and queues has checkpoints
 from __future__ import annotations
 
 import tempfile
@@ -122,9 +123,7 @@ class _Live:
         self._ledger = ledger
         self._handlers = Handlers(params, ledger, stage.now, stage.acks)
         self._watch = Watch(stage.queues, self._handlers, stage.acks)
-        self._visit = Visit(
-            stage.broker, params, stage.queues, stage.sources, stage.settings.modeled, folder
-        )
+        self._visit = Visit(stage.broker, params, stage.queues, stage.sources, stage.settings.modeled, folder)
 
     async def through(self, nursery: trio.Nursery) -> LiveRun:
         stage, params = self._stage, self._params
@@ -144,8 +143,8 @@ class _Live:
             await subscription.wait_closed()
         drained = {one.message: one.row for one in held if self._visit.expired(one)}
         endings = {
-            message: await self._ending(message, handle.statistics(), drained.get(message))
-            for message, handle in subscriptions.items()
+            message: await self._ending(message, subscriptions[message].statistics(), drained.get(message))
+            for message in MESSAGES
         }
         await self._delete_queues()
         return LiveRun(
@@ -211,7 +210,9 @@ class _Live:
 
     async def _ending(self, message: Message, statistics: DlqStatistics, drained: Row | None) -> Ending:
         """Look for the message where it can be, by other means than the runtime's own counters."""
-        found: list[tuple[Status, Row]] = [] if drained is None else [("expired", drained)]
+        found: list[tuple[Status, Row]] = []
+        if drained is not None:
+            found.append(("expired", drained))
         for spec in self._topology(message).queues:
             scan = await scan_queue(self._stage.broker, spec.name, now_s=self._stage.sources.now())
             status: Status = "quarantined" if spec.name.endswith(QUARANTINE_SUFFIX) else "waiting"

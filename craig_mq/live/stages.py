@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from craig_mq.live.ack_loss import EmbeddedAckLoss, open_lossy_broker
-from craig_mq.live.run import LiveRun, Stage, run_live
 from craig_mq.live.publication import queue_name
+from craig_mq.live.run import LiveRun, Stage, run_live
 from craig_mq.live.settings import settings_for
 from craig_mq.review.params import Params
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources

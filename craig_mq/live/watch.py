@@ -1,5 +1,6 @@
 """Knowing when nothing moves any more: which messages have not come to rest yet."""
 
+# flake8: noqa: ASYNC910 - it waits only while something moves
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ class Watch:
     """An observer of all four subscriptions. A message rests once it is quarantined, or acked for good."""
 
     def __init__(self, queues: Mapping[Message, str], handlers: Handlers, acks: AckLoss) -> None:
-        self._messages = {queue: message for message, queue in queues.items()}
+        self._messages: dict[str, Message] = {queue: message for message, queue in queues.items()}
         self._handlers = handlers
         self._acks = acks
         self._moving: set[Message] = set()
