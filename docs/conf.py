@@ -14,6 +14,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinxcontrib_trio",
     "review_lessons",
+    "review_live",
     "tables",
 ]
 source_suffix = {".md": "markdown"}
