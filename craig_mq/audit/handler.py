@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from craig_mq.audit.row import EPOCH, AuditRow
+from craig_mq.audit.row import AuditRow
 from craig_mq.audit.store import AuditStore
 from craig_mq.core.dead_letter import DeadLetter
-from craig_mq.core.timing import instant_seconds
 
 
 def record(store: AuditStore) -> Callable[[DeadLetter], Awaitable[None]]:
@@ -41,9 +40,12 @@ def row_of(dead_letter: DeadLetter) -> AuditRow:
 
 
 def _instant(text: str) -> datetime:
-    """``text`` to the microsecond; the few instants whose offset leads out of the calendar are clamped."""
+    """``text``, an RFC 3339 instant, cut to the microsecond in UTC.
+
+    The few instants whose offset leads out of the calendar are clamped.
+    """
     try:
-        return EPOCH + timedelta(seconds=instant_seconds(text))
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except OverflowError:
         edge = datetime.min if text.startswith("0001") else datetime.max  # noqa: DTZ901 - made aware below
         return edge.replace(tzinfo=UTC)
