@@ -57,15 +57,18 @@ async def test_malformed_captures_drain_to_files_and_come_back(
     assert (again.imported, again.present) == (0, 20)
 
 
+@pytest.mark.parametrize(
+    ("messages", "room_bytes"), [(10, 3_000), pytest.param(1_000, 1_500_000, marks=pytest.mark.soak)]
+)
 async def test_a_full_disk_acks_nothing_that_is_not_on_it(
-    autojump_clock, broker, ward, fill, drain, desk, tmp_path, monkeypatch
+    autojump_clock, broker, ward, fill, drain, desk, tmp_path, monkeypatch, messages, room_bytes
 ) -> None:
     """When the disk is full in the middle of a line, that message and all behind it stay, in order."""
-    bodies = fill(*(ward.malformed(bytes([255, n])) for n in range(10)))
+    bodies = fill(*(ward.malformed(b"\xff%d" % n) for n in range(messages)))
     written, real = [0], os.pwrite
 
     def full(descriptor: int, data: bytes, offset: int) -> int:
-        room = 3_000 - written[0]
+        room = room_bytes - written[0]
         if room <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
         count = real(descriptor, data[:room], offset)
@@ -77,12 +80,12 @@ async def test_a_full_disk_acks_nothing_that_is_not_on_it(
         await drain()
     left = desk.quarantined
     lines = (tmp_path / "drained" / "drain.jsonl").read_bytes().splitlines()
-    assert 0 < len(lines) < 10
-    assert len(lines) + len(left) == 10
+    assert 0 < len(lines) < messages
+    assert len(lines) + len(left) == messages
     assert left == bodies[len(lines) :]
     monkeypatch.setattr(os, "pwrite", real)
-    assert (await drain()).in_folder == 10
-    assert len(verify_folder(tmp_path / "drained")) == 10
+    assert (await drain()).in_folder == messages
+    assert len(verify_folder(tmp_path / "drained")) == messages
     assert desk.quarantined == ()
 
 

@@ -12,6 +12,7 @@ from craig_mq.operator.connecting import connected
 from craig_mq.operator.doctor.findings import Finding, Level
 from craig_mq.operator.doctor.management import ManagementApi, examine
 from craig_mq.operator.doctor.over_amqp import ALWAYS_UNKNOWN, UNTESTABLE, AmqpChecks
+from craig_mq.operator.doctor.probe import probe
 from craig_mq.operator.errors import OperatorError
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.errors import ConnectError
@@ -48,7 +49,7 @@ class Examination:
             checks = AmqpChecks(connection, self.queue, parking, quarantine)
             found = await checks.topology()
             if self.probe and not any(one.level is Level.FAIL and one.check == "topology" for one in found):
-                found += await checks.probe()
+                found += await probe(connection)
             if connection.blocked is None:
                 await connection.aclose()
         return found

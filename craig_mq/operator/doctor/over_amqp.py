@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import uuid
 from typing import Final
 
 import attrs
-import trio
 
 from craig_mq.core.close import ChannelClose
-from craig_mq.core.delivery import PERSISTENT, Properties, Publication
-from craig_mq.core.outcome import Acked, Nacked, Returned
 from craig_mq.core.topology import (
     DEAD_LETTER_EXCHANGE,
     QUORUM_DELIVERY_LIMIT,
@@ -23,9 +19,6 @@ from craig_mq.operator.doctor.findings import Finding, Level
 from craig_mq.operator.doctor.settings import judge_delivery_limit, judge_queue
 from craig_mq.transport.broker import Connection
 from craig_mq.transport.errors import ClosedError
-
-PROBE_TIMEOUT_S: Final = 5.0
-BLOCKED_PATIENCE_S: Final = 0.5
 
 # inequivalent arg 'x-message-ttl' for queue …: received none but current is the value '9' of type 'signedint'
 _ARGUMENT: Final = re.compile(
@@ -127,58 +120,6 @@ class AmqpChecks:
         if state.name != self.quarantine and not state.consumers:
             return [Finding("consumers", state.name, Level.WARN, "nobody consumes it", "start the service")]
         return []
-
-    async def probe(self) -> list[Finding]:
-        """Publish one empty, mandatory message that no binding should match, and see what comes back."""
-        channel = await self.connection.open_channel(confirms=True)
-        fresh = uuid.uuid4().hex
-        publication = Publication(
-            DEAD_LETTER_EXCHANGE,
-            f"craig_mq.doctor.{fresh}",
-            b"",
-            Properties(message_id=fresh, delivery_mode=PERSISTENT),
-        )
-        with trio.move_on_after(PROBE_TIMEOUT_S):
-            confirmation = await channel.publish(publication)
-            return [*self._judge_probe(confirmation, channel.closed), await self._alarm()]
-        return [await self._alarm()]
-
-    @staticmethod
-    def _judge_probe(confirmation: object, closed: object) -> list[Finding]:
-        name = DEAD_LETTER_EXCHANGE
-        match confirmation:
-            case Returned():
-                return [
-                    Finding("permission to write", name, Level.OK, "granted"),
-                    Finding("unroutable messages", name, Level.OK, "they are returned"),
-                ]
-            case Acked():
-                text = (
-                    "an unroutable message was acked: an alternate exchange or a catch-all binding takes it"
-                )
-                todo = "remove the alternate exchange (a policy?) or the binding of #"
-                return [Finding("unroutable messages", name, Level.FAIL, text, todo)]
-            case Nacked():
-                return [
-                    Finding(
-                        "unroutable messages", name, Level.WARN, "the probe was refused", "look at the broker"
-                    )
-                ]
-            case _:
-                text = f"the probe's channel was closed: {closed}"
-                return [
-                    Finding(
-                        "permission to write", name, Level.FAIL, text, f"grant write on ^{re.escape(name)}$"
-                    )
-                ]
-
-    async def _alarm(self) -> Finding:
-        with trio.move_on_after(BLOCKED_PATIENCE_S):
-            await self.connection.wait_blocked()
-        if self.connection.blocked is None:
-            return Finding("resource alarm", "broker", Level.OK, "publishing is not blocked")
-        text = f"publishing is blocked: {self.connection.blocked}"
-        return Finding("resource alarm", "broker", Level.FAIL, text, "free memory or disk at the broker")
 
 
 def _argument(name: str, refusal: ChannelClose) -> Finding:
