@@ -1,5 +1,6 @@
 """``craig-mq topology``: what must stand at the broker, as data; declared, checked, compared."""
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 import json

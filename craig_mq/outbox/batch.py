@@ -1,5 +1,6 @@
 """One batch of rows on its way: what may go side by side does, what must wait for its forerunner does."""
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable

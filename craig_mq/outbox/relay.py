@@ -4,6 +4,7 @@ A row is published again where its outcome is unknown: the confirm did not come,
 between confirm and mark. Within an ordering key a row goes only after the one before it is confirmed.
 """
 
+# flake8: noqa: ASYNC114,ASYNC910 - started with nursery.start; it waits only where there is something to wait for
 from __future__ import annotations
 
 import logging

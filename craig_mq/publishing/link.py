@@ -10,10 +10,11 @@ from __future__ import annotations
 import attrs
 import trio
 
-from craig_mq.core.close import ChannelClose, CloseReason
+from craig_mq.core.close import CloseReason
 from craig_mq.core.outcome import Acked, Confirmation, Unconfirmed
 from craig_mq.core.topology import ExchangeSpec
 from craig_mq.publishing.options import PublisherOptions
+from craig_mq.runtime.declare import refusal_of
 from craig_mq.runtime.publishing import Blockage, Publishing
 from craig_mq.transport.broker import Broker, Connection
 from craig_mq.transport.errors import ClosedError, TransportError
@@ -135,11 +136,7 @@ class Link:
 
 async def _declared(connection: Connection, spec: ExchangeSpec, *, passive: bool) -> bool:
     """Whether the broker accepted; a refused look at what exists raises ClosedError."""
-    channel = await connection.open_channel()
-    try:
-        await channel.declare_exchange(spec, passive=passive)
-    except ClosedError as error:
-        if passive or not isinstance(error.reason, ChannelClose):
-            raise
-        return False
-    return True
+    refusal = await refusal_of(await connection.open_channel(), spec, passive=passive)
+    if refusal is not None and passive:
+        raise ClosedError(refusal)
+    return refusal is None

@@ -93,17 +93,7 @@ class Declarer:
         return True
 
     async def _refusal(self, part: ExchangeSpec | QueueSpec, *, passive: bool) -> ChannelClose | None:
-        channel = await self._open()
-        try:
-            if isinstance(part, QueueSpec):
-                await channel.declare_queue(part, passive=passive)
-            else:
-                await channel.declare_exchange(part, passive=passive)
-        except ClosedError as error:
-            if isinstance(error.reason, ChannelClose):
-                return error.reason
-            raise
-        return None
+        return await refusal_of(await self._open(), part, passive=passive)
 
     async def _bind(self, binding: BindingSpec) -> None:
         channel = await self._open()
@@ -125,6 +115,25 @@ class Declarer:
     @property
     def _queue(self) -> str:
         return self.topology.queue_name
+
+
+async def refusal_of(
+    channel: Channel, part: ExchangeSpec | QueueSpec, *, passive: bool
+) -> ChannelClose | None:
+    """Declare a part, or look at it (``passive``); return how the broker refused, None if it did not.
+
+    A refusal closes the channel. Raises TransportError where anything more than the channel ended.
+    """
+    try:
+        if isinstance(part, QueueSpec):
+            await channel.declare_queue(part, passive=passive)
+        else:
+            await channel.declare_exchange(part, passive=passive)
+    except ClosedError as error:
+        if isinstance(error.reason, ChannelClose):
+            return error.reason
+        raise
+    return None
 
 
 def _is_quorum(part: ExchangeSpec | QueueSpec) -> bool:

@@ -1,5 +1,6 @@
 """``subscribe``: ordinary queues with a two-strike ladder (decisions, 19)."""
 
+# flake8: noqa: ASYNC114,ASYNC128,ASYNC910 - task_status travels to the task behind the handle
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

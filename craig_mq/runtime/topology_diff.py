@@ -5,6 +5,7 @@ what stands in its place. So a part that exists is declared again with that one 
 until the broker agrees; nothing that exists is ever changed by it. Bindings cannot be seen at all.
 """
 
+# flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
 import re
@@ -14,9 +15,8 @@ import attrs
 
 from craig_mq.core.close import ChannelClose
 from craig_mq.core.topology import ExchangeSpec, QueueSpec, Topology
-from craig_mq.runtime.declare import NOT_FOUND, PRECONDITION_FAILED
+from craig_mq.runtime.declare import NOT_FOUND, PRECONDITION_FAILED, refusal_of
 from craig_mq.transport.broker import Connection
-from craig_mq.transport.errors import ClosedError
 
 Part: TypeAlias = ExchangeSpec | QueueSpec
 
@@ -78,17 +78,10 @@ async def _look(connection: Connection, part: Part) -> Finding:
 
 async def _refusal(connection: Connection, part: Part, *, passive: bool) -> ChannelClose | None:
     channel = await connection.open_channel()
-    try:
-        if isinstance(part, QueueSpec):
-            await channel.declare_queue(part, passive=passive)
-        else:
-            await channel.declare_exchange(part, passive=passive)
-    except ClosedError as error:
-        if isinstance(error.reason, ChannelClose):
-            return error.reason
-        raise
-    await channel.aclose()
-    return None
+    refusal = await refusal_of(channel, part, passive=passive)
+    if refusal is None:
+        await channel.aclose()
+    return refusal
 
 
 def _as_it_stands(part: Part, field: str, theirs: str) -> Part | None:
