@@ -129,9 +129,9 @@ def validate_names(queue: str, binding_keys: Sequence[str], return_route: Return
     Lengths count UTF-8 bytes, the wire's unit, and the derived ``.parking`` and ``.quarantine`` names
     count too. Raises DlqConfigError naming the field, the name and its length.
     """
+    validate_queue(queue, binding_keys)
     for suffix in (PARKING_SUFFIX, QUARANTINE_SUFFIX):
         _require_length(f"queue + {suffix!r}", queue + suffix)
-    validate_queue(queue, binding_keys)
     if not binding_keys and return_route == "exchange":
         raise DlqConfigError("binding_keys", binding_keys, "at least one key when returns go by the exchange")
 
