@@ -33,6 +33,11 @@ def named_differences(compared: Comparison) -> tuple[Difference, ...]:
     return tuple(Difference(name, seen, why) for name, look, why in _KNOWN for seen in look(compared))
 
 
+def known_differences() -> dict[str, str]:
+    """Every name there is, and its reason, whether or not a run showed it."""
+    return {name: why for name, _, why in _KNOWN}
+
+
 def unexplained(compared: Comparison) -> tuple[str, ...]:
     """Return what differs without a name, one sentence each; empty for a run as it should be."""
     found: list[str] = []

@@ -142,7 +142,7 @@ class _Live:
             subscription.shutdown("the review is over")
             await subscription.wait_closed()
         drained = {one.message: one.row for one in held if self._visit.expired(one)}
-        endings = {
+        endings: dict[Message, Ending] = {
             message: await self._ending(message, subscriptions[message].statistics(), drained.get(message))
             for message in MESSAGES
         }
@@ -215,8 +215,7 @@ class _Live:
             found.append(("expired", drained))
         for spec in self._topology(message).queues:
             scan = await scan_queue(self._stage.broker, spec.name, now_s=self._stage.sources.now())
-            status: Status = "quarantined" if spec.name.endswith(QUARANTINE_SUFFIX) else "waiting"
-            found += [(status, row) for row in scan.rows]
+            found.extend((_status_in(spec.name), row) for row in scan.rows)
         lost = self._handlers.courses[message].acks_lost
         if not found:
             return Ending("acked", 0, None, None, statistics, lost)
@@ -233,3 +232,7 @@ class _Live:
                 for spec in self._topology(message).queues:
                     await channel.delete_queue(spec.name)
             await connection.aclose()
+
+
+def _status_in(queue: str) -> Status:
+    return "quarantined" if queue.endswith(QUARANTINE_SUFFIX) else "waiting"

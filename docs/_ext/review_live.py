@@ -5,7 +5,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from craig_mq.live.comparison import Comparison, compare
-from craig_mq.live.differences import Difference, named_differences, unexplained
+from craig_mq.live.differences import Difference, known_differences, named_differences, unexplained
 from craig_mq.live.document import HEADINGS, rows, times, verdict
 from craig_mq.live.stages import run_embedded
 from craig_mq.review.lessons import LESSONS
@@ -29,6 +29,14 @@ class ReviewLive(SphinxDirective):
                 found.setdefault(difference.name, []).append((lesson.title, difference))
         parts.append("\n## The differences, explained\n")
         parts += [_explained(seen) for seen in found.values()]
+        parts.append(
+            "\n## Differences these runs did not show\n\nOn a real RabbitMQ, or with other parameters:\n"
+        )
+        parts += [
+            f"\n### {_title(name)}\n\n{why}\n"
+            for name, why in known_differences().items()
+            if name not in found
+        ]
         return self.parse_text_to_nodes("\n".join(parts), allow_section_headings=True)
 
 
@@ -41,9 +49,13 @@ def _table(compared: Comparison) -> str:
 def _explained(seen: list[tuple[str, Difference]]) -> str:
     title, first = seen[0]
     return (
-        f"\n### {first.name.capitalize()}\n\n{first.why}\n\n"
+        f"\n### {_title(first.name)}\n\n{first.why}\n\n"
         f"In {len(seen)} of {len(LESSONS)} lessons; in *{title}*: {first.seen}\n"
     )
+
+
+def _title(name: str) -> str:
+    return name[0].upper() + name[1:]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from craig_mq.live.comparison import compare
-from craig_mq.live.differences import named_differences
+from craig_mq.live.differences import named_differences, unexplained
 from craig_mq.live.stages import run_rabbitmq
 from craig_mq.review.lessons import LESSONS
 
@@ -25,5 +25,6 @@ async def test_lessons_end_as_modeled_on_rabbitmq(vhost_url):
             if lesson.name in ON_RABBITMQ:
                 nursery.start_soon(play, lesson)
     assert {name: one.agrees for name, one in compared.items()} == dict.fromkeys(ON_RABBITMQ, True)
+    assert {name: unexplained(one) for name, one in compared.items()} == dict.fromkeys(ON_RABBITMQ, ())
     names = {difference.name for one in compared.values() for difference in named_differences(one)}
     assert {"a lost ack ends its session", "written is not received", "time passes"} <= names
