@@ -21,7 +21,7 @@ from craig_mq.transport.memory.permissions import Permissions
 from craig_mq.transport.memory.profiles import PROFILES
 from craig_mq.transport.memory.queue import UNSYNCED_ACKS
 from craig_mq.transport.memory.served_connection import ServedConnection
-from craig_mq.transport.memory.trace import TraceRecord
+from craig_mq.transport.memory.trace import Noted, TraceRecord
 from craig_mq.transport.memory.views import QueueView, view_of
 
 
@@ -75,6 +75,10 @@ class MemoryBroker:
     def trace(self) -> tuple[TraceRecord, ...]:
         """What the broker saw so far; empty unless a trace is kept."""
         return tuple(self._node.trace or ())
+
+    def note(self, what: object) -> None:
+        """Put an onlooker's own evidence into the trace, in order with what the broker saw."""
+        self._node.note(Noted(self._node.now(), what))
 
     @property
     def strikes(self) -> tuple[Strike, ...]:

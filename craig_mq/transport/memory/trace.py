@@ -118,6 +118,14 @@ class MessageDropped:
     why: str
 
 
+@attrs.define(frozen=True, slots=True)
+class Noted:
+    """Evidence of an onlooker, put in order with the broker's own by ``MemoryBroker.note``."""
+
+    at: float
+    what: object
+
+
 TraceRecord: TypeAlias = (
     ConnectionOpened
     | ConnectionEnded
@@ -129,4 +137,5 @@ TraceRecord: TypeAlias = (
     | MessageAcked
     | MessageRequeued
     | MessageDropped
+    | Noted
 )

@@ -1,0 +1,1 @@
+"""Random workloads, faults and operators against the real runtime, in virtual time, judged by checkers."""

@@ -1,0 +1,50 @@
+"""``python -m craig_mq.testing.simulate --runs N --seed S [--jobs K]``."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from craig_mq.testing.simulate.runner import run_many, scenario_of
+from craig_mq.testing.simulate.script import script_of, smaller
+from craig_mq.testing.simulate.totals import Totals, coverage_table
+
+
+@click.command()
+@click.option("--runs", default=1_000, show_default=True, help="How many seeds to run.")
+@click.option("--seed", default=0, show_default=True, help="The first seed.")
+@click.option("--jobs", default=1, show_default=True, help="How many processes.")
+@click.option("--coverage/--no-coverage", default=True, help="Print the table of faults by state.")
+def main(runs: int, seed: int, jobs: int, *, coverage: bool) -> None:
+    """Simulate: the real runtime, random workloads, faults and operators, every invariant checked."""
+    began = time.monotonic()
+    totals = run_many(runs, seed, jobs)
+    _report(totals, time.monotonic() - began, coverage=coverage)
+    if totals.failures:
+        first = min(totals.failures)
+        violation = totals.failures[first][0]
+        click.echo(f"\nseed {first}, shrunk for “{violation.invariant}”:\n")
+        click.echo(script_of(smaller(scenario_of(first), violation.invariant)))
+        sys.exit(1)
+
+
+def _report(totals: Totals, seconds: float, *, coverage: bool) -> None:
+    runs = totals.runs
+    click.echo(
+        f"{runs} runs in {seconds:.1f} s ({runs / seconds:.1f} a second), {totals.letters} messages"
+        f" ({totals.letters / runs:.1f} a run), {totals.faults} faults ({totals.faults / runs:.1f} a run),"
+        f" {totals.virtual_s / 3600:.1f} h of virtual time, {len(totals.failures)} failing seeds"
+    )
+    for seed, violations in sorted(totals.failures.items())[:20]:
+        click.echo(f"  seed {seed}: {violations[0].invariant}: {violations[0].text}")
+    if coverage:
+        click.echo("\n".join(coverage_table(totals)))
+        click.echo(f"reachable cells never hit: {len(totals.never_hit)}")
+        click.echo(f"cells hit that are listed as unreachable: {len(totals.wrongly_unreachable)}")
+        acts = ", ".join(f"{kind} {count}" for kind, count in sorted(totals.acts.items()))
+        click.echo(f"acts: {acts}")
+
+
+main()

@@ -1,0 +1,119 @@
+"""Laws of invocation and of copies: every loop is bounded, and every duplicate has its reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from craig_mq.core.outcome import Unconfirmed
+from craig_mq.testing.simulate.evidence import Evidence
+from craig_mq.testing.simulate.notes import Invoked, Redriven
+from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE
+from craig_mq.testing.simulate.stories import Fact, Story, is_capture, park_count_of
+from craig_mq.transport.memory import Duplicate, Operation
+from craig_mq.transport.memory.trace import (
+    MessageDelivered,
+    MessagePublished,
+    MessageRequeued,
+    OutcomeTold,
+)
+
+
+def attempts_per_receipt(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """One receipt is handled at most ``handler_attempts`` times, and its body is intact each time."""
+    limits = [replica.config.handler_attempts for replica in evidence.scenario.replicas]
+    for story in stories.values():
+        receipts = begun = 0
+        for fact in story.facts:
+            if isinstance(fact, MessageDelivered) and fact.queue == QUEUE:
+                receipts += 1
+            elif isinstance(fact, Invoked):
+                begun += fact.attempt == 1
+                if fact.attempt > limits[fact.replica]:
+                    yield f"letter {story.number}: invocation {fact.attempt} of one receipt"
+                if begun > receipts:
+                    yield f"letter {story.number}: handled for the {begun}th time after {receipts} receipts"
+                if not fact.intact:
+                    yield f"letter {story.number}: its body changed on the way"
+
+
+def total_invocations(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """In all: handler_attempts x (park_cap + 1) x (1 + redeliveries), for each round an operator asks for."""
+    configs = [replica.config for replica in evidence.scenario.replicas]
+    attempts = max(config.handler_attempts for config in configs)
+    rounds = max(config.park_cap for config in configs) + 1
+    copies = _duplicated(evidence)
+    for story in stories.values():
+        invoked = sum(isinstance(fact, Invoked) for fact in story.facts)
+        again = sum(isinstance(fact, MessageRequeued) for fact in story.facts) + copies
+        again += _unknown_outcomes(story.facts) + sum(isinstance(fact, Redriven) for fact in story.facts)
+        if invoked > attempts * rounds * (1 + again):
+            yield f"letter {story.number}: {invoked} invocations, {again} redeliveries"
+
+
+def explained_copies(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """Terminal copies: 1 + unknown outcomes + redeliveries of what was already dealt with + planned duplicates."""
+    duplicated = _duplicated(evidence)
+    for story in stories.values():
+        ends = story.committed + sum(
+            isinstance(fact, MessagePublished)
+            and fact.connection > 0
+            and QUARANTINE in fact.queues
+            for fact in story.facts
+        )
+        redriven = sum(isinstance(fact, Redriven) for fact in story.facts)
+        reasons = _unknown_outcomes(story.facts) + _returned_after_work(story.facts) + duplicated
+        if ends > 1 + redriven + reasons:
+            yield f"letter {story.number}: {ends} ends, {reasons} reasons"
+
+
+def _unknown_outcomes(facts: list[Fact]) -> int:
+    """Count publishes whose caller never learned the outcome, be it that it was cancelled."""
+    told = sum(isinstance(fact, OutcomeTold) for fact in facts)
+    unknown = sum(isinstance(fact, OutcomeTold) and isinstance(fact.outcome, Unconfirmed) for fact in facts)
+    unconfirmed = sum(
+        isinstance(fact, OutcomeTold) and type(fact.outcome).__name__ in ("Nacked", "Returned")
+        for fact in facts
+    )
+    made = sum(isinstance(fact, MessagePublished) and fact.connection > 0 for fact in facts)
+    return unknown + unconfirmed + max(0, made - told)
+
+
+def _returned_after_work(facts: list[Fact]) -> int:
+    """Count deliveries that came back although something had been done about the letter already."""
+    begun = False
+    count = 0
+    for fact in facts:
+        if isinstance(fact, Invoked | OutcomeTold) or (isinstance(fact, MessagePublished) and fact.connection):
+            begun = True
+        elif isinstance(fact, MessageRequeued) and begun:
+            count += 1
+    return count
+
+
+def _duplicated(evidence: Evidence) -> int:
+    """Count the faults that make a second copy of something on purpose."""
+    twice = {Operation.PUBLISH, Operation.DELIVER}
+    return sum(
+        struck.strike.occurrence.operation in twice and isinstance(struck.strike.action, Duplicate)
+        for struck in evidence.struck
+    )
+
+
+def park_counts(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """A park raises park_count by one; a redrive resets it; it never exceeds the cap of who publishes."""
+    cap = max(replica.config.park_cap for replica in evidence.scenario.replicas)
+    for story in stories.values():
+        counts: Counter[int] = Counter()
+        known = {0}
+        for fact in story.facts:
+            if not isinstance(fact, MessagePublished) or not is_capture(fact.publication.body):
+                continue
+            count = park_count_of(fact.publication.body)
+            if fact.publication.routing_key == PARKING:
+                counts[count] += 1
+                if count - 1 not in known:
+                    yield f"letter {story.number}: park {count} follows none with {count - 1}"
+                if count > cap:
+                    yield f"letter {story.number}: parked with park_count {count}, the cap is {cap}"
+            known.add(count)

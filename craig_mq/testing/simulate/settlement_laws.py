@@ -1,0 +1,129 @@
+"""Laws of settlement: nothing is lost, no ack without evidence, nothing is settled twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import attrs
+
+from craig_mq.core.outcome import Acked
+from craig_mq.observe.events import SessionDown
+from craig_mq.testing.simulate.evidence import Evidence
+from craig_mq.testing.simulate.notes import Committed
+from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE
+from craig_mq.testing.simulate.stories import Story, park_count_of
+from craig_mq.transport.memory import Duplicate, Operation, Reorder
+from craig_mq.transport.memory.trace import (
+    MessageAcked,
+    MessageDelivered,
+    MessageDropped,
+    MessagePublished,
+    MessageRequeued,
+    OutcomeTold,
+)
+
+
+def conservation(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """Every letter is somewhere at every moment: in a queue, in the ledger, or destroyed by an operator."""
+    for story in stories.values():
+        if not story.destroyed:
+            yield from _last_copy_kept(story)
+            if not story.committed and not evidence.quarantined.get(story.number):
+                yield f"letter {story.number} ended neither in the ledger nor in quarantine"
+
+
+def _last_copy_kept(story: Story) -> Iterator[str]:
+    live: Counter[tuple[int, str]] = Counter()
+    committed = False
+    for fact in story.facts:
+        match fact:
+            case MessagePublished(serial=serial, queues=queues):
+                live.update((serial, queue) for queue in queues)
+            case MessageRequeued(connection=0, serial=serial, queue=queue):
+                live[serial, queue] += 1  # a crash brought an acked message back
+            case MessageDropped(serial=serial, queue=queue):
+                live[serial, queue] -= 1
+            case Committed():
+                committed = True
+            case MessageAcked(serial=serial, queue=queue):
+                live[serial, queue] -= 1
+                if not committed and not any(count > 0 for count in live.values()):
+                    yield f"letter {story.number}: the ack of its last copy, in {queue}, at {fact.at:g} s"
+            case _:
+                pass
+
+
+@attrs.define(slots=True)
+class _Copy:
+    """What is known about one serial in one queue: the park_count it carries, and the evidence since."""
+
+    parks: int = 0
+    committed: bool = False
+    confirmed: bool = False
+
+
+def evidence_before_ack(_: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """A delivery is acked after an audit commit, or a clean confirm of its next copy, since it was taken."""
+    for story in stories.values():
+        copies: dict[tuple[int, str], _Copy] = {}
+        for fact in story.facts:
+            match fact:
+                case MessagePublished(serial=serial, publication=publication, queues=queues):
+                    for queue in queues:
+                        copies[serial, queue] = _Copy(park_count_of(publication.body))
+                case MessageDelivered(serial=serial, queue=queue):
+                    # A commit counts for the receipt it was made in; a confirm also for a redelivery.
+                    copies[serial, queue].committed = False
+                case Committed():
+                    for (_, queue), copy in copies.items():
+                        copy.committed |= queue == QUEUE
+                case OutcomeTold(publication=publication, outcome=Acked()):
+                    _confirm(copies, publication.routing_key, park_count_of(publication.body))
+                case MessageAcked(serial=serial, queue=queue):
+                    copy = copies[serial, queue]
+                    if not (copy.committed or copy.confirmed):
+                        yield f"letter {story.number}: acked in {queue} at {fact.at:g} s without evidence"
+                case _:
+                    pass
+
+
+def _confirm(copies: dict[tuple[int, str], _Copy], routing_key: str, parks: int) -> None:
+    """Note a clean confirm as evidence for the copies it can stem from."""
+    for (_, queue), copy in copies.items():
+        if routing_key == PARKING:
+            copy.confirmed |= queue == QUEUE and copy.parks == parks - 1
+        elif routing_key == QUARANTINE:
+            copy.confirmed |= queue == QUEUE
+        else:
+            copy.confirmed |= queue == PARKING and copy.parks == parks
+
+
+def settled_once(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """No delivery is settled twice, nor by a session that did not receive it."""
+    for story in stories.values():
+        taken: Counter[tuple[int, int, str]] = Counter()
+        for fact in story.facts:
+            if isinstance(fact, MessageDelivered):
+                taken[fact.connection, fact.serial, fact.queue] += 1
+            elif isinstance(fact, MessageAcked):
+                taken[fact.connection, fact.serial, fact.queue] -= 1
+                if taken[fact.connection, fact.serial, fact.queue] < 0:
+                    yield f"letter {story.number}: acked more often than taken on connection {fact.connection}"
+    if not _settlements_disturbed(evidence):
+        for life in evidence.lives:
+            for at, event in life.events:
+                if isinstance(event, SessionDown) and "unknown delivery tag" in event.text:
+                    yield f"replica {life.replica}, {event.arm}, {at:g} s: {event.text}"
+
+
+def _settlements_disturbed(evidence: Evidence) -> bool:
+    """Whether a fault repeated or swapped settlements, or ended a channel under one in the broker's name."""
+    settling = {Operation.ACK, Operation.NACK}
+    return any(
+        struck.strike.occurrence.operation in settling
+        and isinstance(struck.strike.action, Duplicate | Reorder)
+        for struck in evidence.struck
+    )
+
+

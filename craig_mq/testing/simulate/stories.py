@@ -1,0 +1,131 @@
+"""The trace, told letter by letter: what each checker of messages reads."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TypeAlias
+
+import attrs
+
+from craig_mq.testing.simulate.evidence import Evidence
+from craig_mq.testing.simulate.letters import letter_in
+from craig_mq.testing.simulate.notes import Committed, Invoked, QueueDeleted, Redriven
+from craig_mq.testing.simulate.scenario import Letter
+from craig_mq.transport.memory.trace import (
+    MessageAcked,
+    MessageDelivered,
+    MessageDropped,
+    MessagePublished,
+    MessageRequeued,
+    Noted,
+    OutcomeTold,
+)
+
+Fact: TypeAlias = (
+    MessagePublished
+    | MessageDelivered
+    | MessageAcked
+    | MessageRequeued
+    | MessageDropped
+    | OutcomeTold
+    | Invoked
+    | Committed
+    | Redriven
+)
+
+_PARK_COUNT = re.compile(rb'"park_count":(\d+)')
+_CAPTURE = b'"craig_capture"'
+
+
+@attrs.define(slots=True)
+class Story:
+    """Everything that happened to one letter, in order."""
+
+    number: int
+    letter: Letter
+    facts: list[Fact] = attrs.Factory(list[Fact])
+    committed: int = 0
+    destroyed: bool = False
+
+
+def stories_of(evidence: Evidence) -> dict[int, Story]:
+    """Sort the trace by letter. A letter is *destroyed* once an operator deleted a queue with a copy in it."""
+    stories = {
+        number: Story(number, letter) for number, letter in enumerate(evidence.scenario.letters, start=1)
+    }
+    told = _Telling(stories)
+    for record in evidence.trace:
+        if isinstance(record, MessagePublished):
+            told.published(record)
+    for record in evidence.trace:
+        told.tell(record)
+    return stories
+
+
+class _Telling:
+    """Sorts one trace; knows at each moment which copies are alive."""
+
+    def __init__(self, stories: dict[int, Story]) -> None:
+        self._stories = stories
+        self._of_serial: dict[int, Story] = {}
+        self._live: Counter[tuple[int, str]] = Counter()
+
+    def published(self, record: MessagePublished) -> None:
+        """Learn which letter a serial stands for."""
+        number = letter_in(record.publication.body)
+        if number is not None:
+            self._of_serial[record.serial] = self._stories[number]
+
+    def tell(self, record: object) -> None:
+        """Add one record to the story it belongs to."""
+        match record:
+            case MessagePublished(serial=serial):
+                self._live.update((serial, queue) for queue in record.queues)
+                story = self._of_serial.get(serial)
+                if story is not None:
+                    _insert(story.facts, record)
+            case MessageDelivered() | MessageAcked() | MessageRequeued() | MessageDropped():
+                self._moved(record)
+            case OutcomeTold(publication=publication):
+                number = letter_in(publication.body)
+                if number is not None:
+                    self._stories[number].facts.append(record)
+            case Noted(what=Invoked() | Committed() | Redriven() as what):
+                self._stories[what.letter].facts.append(what)
+                self._stories[what.letter].committed += isinstance(what, Committed)
+            case Noted(what=QueueDeleted(queue)):
+                for (serial, where), count in self._live.items():
+                    if where == queue and count > 0 and serial in self._of_serial:
+                        self._of_serial[serial].destroyed = True
+            case _:
+                pass
+
+    def _moved(self, record: MessageDelivered | MessageAcked | MessageRequeued | MessageDropped) -> None:
+        if isinstance(record, MessageAcked | MessageDropped):
+            self._live[record.serial, record.queue] -= 1
+        elif isinstance(record, MessageRequeued) and record.connection == 0:
+            self._live[record.serial, record.queue] += 1
+        story = self._of_serial.get(record.serial)
+        if story is not None:
+            story.facts.append(record)
+
+
+def _insert(facts: list[Fact], record: MessagePublished) -> None:
+    """Put a publish before its deliveries: the broker hands a copy out before it notes the publish."""
+    at = len(facts)
+    while at and getattr(facts[at - 1], "serial", None) == record.serial:
+        at -= 1
+    facts.insert(at, record)
+
+
+def park_count_of(body: bytes) -> int:
+    """Return the ``park_count`` of a capture's body, 0 for anything else."""
+    at = body.find(_CAPTURE, 0, 400)
+    found = None if at < 0 else _PARK_COUNT.search(body, at)
+    return 0 if found is None else int(found[1])
+
+
+def is_capture(body: bytes) -> bool:
+    """Whether a body is a capture."""
+    return body.find(_CAPTURE, 0, 400) >= 0
