@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from craig_mq.core.close import ConnectionClose, ConnectionLoss
 from craig_mq.core.delivery import Properties, Publication
@@ -122,3 +123,15 @@ async def test_an_operator_closes_a_connection(broker, autojump_clock):
         broker.close_connection("test", "go away")
         assert connection.closed == ConnectionClose(320, "CONNECTION_FORCED - go away")
     assert broker.queue("q").ready == 1
+
+
+async def test_a_close_behind_a_frozen_stream_is_noticed_by_heartbeats(autojump_clock):
+    """A connection closed by the broker while frozen ends at the client once its heartbeats are missed."""
+    broker = MemoryBroker()
+    async with broker.connect(ConnectionOptions("c", heartbeat=3)) as connection:
+        broker.freeze("c")
+        await trio.sleep(1)
+        broker.close_connection("c")
+        assert connection.closed is None
+        assert await connection.wait_closed() == ConnectionLoss("missed heartbeats")
+        assert trio.current_time() == 6

@@ -136,7 +136,8 @@ class ServedConnection:
             return
         self.open = False
         self.inward.clear()
-        if self._silence is not None:
+        if self._silence is not None and self.outward.flowing:
+            # Else the client will not hear of this end: only its own heartbeats can tell it.
             self._silence.cancel()
         self.node.connections.pop(self, None)
         channels = tuple(self.channels.values())
