@@ -17,6 +17,8 @@ INVARIANTS: Final[Mapping[str, Checker]] = MappingProxyType(
         "conservation": settlement_laws.conservation,
         "evidence before ack": settlement_laws.evidence_before_ack,
         "settled once": settlement_laws.settled_once,
+        "drain settles": settlement_laws.drain_settles,
+        "shutdown ends retries": handler_laws.no_retry_after_shutdown,
         "attempts per receipt": handler_laws.attempts_per_receipt,
         "total invocations": handler_laws.total_invocations,
         "explained copies": handler_laws.explained_copies,

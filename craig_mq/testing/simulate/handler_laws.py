@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from craig_mq.core.outcome import Unconfirmed
 from craig_mq.testing.simulate.evidence import Evidence
-from craig_mq.testing.simulate.notes import Invoked, Redriven
+from craig_mq.testing.simulate.notes import Dialled, Invoked, Redriven, ShutdownAsked
 from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE
 from craig_mq.testing.simulate.stories import Fact, Story, is_capture, park_count_of
 from craig_mq.transport.memory import Duplicate, Operation
@@ -15,6 +15,7 @@ from craig_mq.transport.memory.trace import (
     MessageDelivered,
     MessagePublished,
     MessageRequeued,
+    Noted,
     OutcomeTold,
 )
 
@@ -35,6 +36,21 @@ def attempts_per_receipt(evidence: Evidence, stories: dict[int, Story]) -> Itera
                     yield f"letter {story.number}: handled for the {begun}th time after {receipts} receipts"
                 if not fact.intact:
                     yield f"letter {story.number}: its body changed on the way"
+
+
+def no_retry_after_shutdown(evidence: Evidence, _: dict[int, Story]) -> Iterator[str]:
+    """Once a shutdown was asked for, no retry is made: what sleeps stays unacked (ADR-059 §retry)."""
+    stopping: set[int] = set()
+    for record in evidence.trace:
+        match record:
+            case Noted(what=ShutdownAsked(replica)):
+                stopping.add(replica)
+            case Noted(what=Dialled(replica=replica, role="main")):
+                stopping.discard(replica)
+            case Noted(what=Invoked(replica=replica, attempt=attempt)) if attempt > 1 and replica in stopping:
+                yield f"replica {replica} retries at {record.at:g} s, after its shutdown was asked for"
+            case _:
+                pass
 
 
 def total_invocations(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:

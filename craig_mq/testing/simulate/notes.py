@@ -25,6 +25,21 @@ class Committed:
 
 
 @attrs.define(frozen=True, slots=True)
+class Returned:
+    """The handler returned after its commit: this receipt's work is finished."""
+
+    replica: int
+    letter: int
+
+
+@attrs.define(frozen=True, slots=True)
+class ShutdownAsked:
+    """A subscription that runs was asked to shut down gracefully."""
+
+    replica: int
+
+
+@attrs.define(frozen=True, slots=True)
 class Dialled:
     """A subscription asks for a connection; ``open_roles`` it still holds, ``handling`` handlers still run."""
 

@@ -10,7 +10,7 @@ import attrs
 from craig_mq.core.outcome import Acked
 from craig_mq.observe.events import SessionDown
 from craig_mq.testing.simulate.evidence import Evidence
-from craig_mq.testing.simulate.notes import Committed
+from craig_mq.testing.simulate.notes import Committed, Returned
 from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE
 from craig_mq.testing.simulate.stories import Story, park_count_of
 from craig_mq.transport.memory import Duplicate, Operation, Reorder
@@ -115,6 +115,34 @@ def settled_once(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]
             for at, event in life.events:
                 if isinstance(event, SessionDown) and "unknown delivery tag" in event.text:
                     yield f"replica {life.replica}, {event.arm}, {at:g} s: {event.text}"
+
+
+def drain_settles(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+    """What a handler finished before a graceful end is acked by that session (decisions, 5; ACK-09)."""
+    if len(evidence.scenario.replicas) > 1 or any(
+        struck.strike.occurrence.operation in (Operation.ACK, Operation.FLUSH) for struck in evidence.struck
+    ):
+        return
+    drained = {
+        round(at, 6)
+        for life in evidence.lives
+        for at, event in life.events
+        if isinstance(event, SessionDown) and (event.arm, event.end) == ("main", "SHUTDOWN")
+    }
+    for story in stories.values():
+        finished = False
+        for fact in story.facts:
+            match fact:
+                case Returned():
+                    finished = True
+                case MessageDelivered(queue="sim.dlq"):
+                    finished = False
+                case MessageAcked(queue="sim.dlq"):
+                    finished = False
+                case MessageRequeued(queue="sim.dlq", at=at) if finished and round(at, 6) in drained:
+                    yield f"letter {story.number}: finished, and given back at the drain's end at {at:g} s"
+                case _:
+                    pass
 
 
 def _settlements_disturbed(evidence: Evidence) -> bool:

@@ -10,7 +10,7 @@ import attrs
 
 from craig_mq.testing.simulate.evidence import Evidence
 from craig_mq.testing.simulate.letters import letter_in
-from craig_mq.testing.simulate.notes import Committed, Invoked, QueueDeleted, Redriven
+from craig_mq.testing.simulate.notes import Committed, Invoked, QueueDeleted, Redriven, Returned
 from craig_mq.testing.simulate.scenario import Letter
 from craig_mq.transport.memory.trace import (
     MessageAcked,
@@ -31,6 +31,7 @@ Fact: TypeAlias = (
     | OutcomeTold
     | Invoked
     | Committed
+    | Returned
     | Redriven
 )
 
@@ -91,7 +92,7 @@ class _Telling:
                 number = letter_in(publication.body)
                 if number is not None:
                     self._stories[number].facts.append(record)
-            case Noted(what=Invoked() | Committed() | Redriven() as what):
+            case Noted(what=Invoked() | Committed() | Returned() | Redriven() as what):
                 self._stories[what.letter].facts.append(what)
                 self._stories[what.letter].committed += isinstance(what, Committed)
             case Noted(what=QueueDeleted(queue)):

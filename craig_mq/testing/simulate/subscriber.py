@@ -18,7 +18,7 @@ from craig_mq.runtime.sources import Sources
 from craig_mq.runtime.subscribe import subscribe_dlq
 from craig_mq.testing.simulate.evidence import Life
 from craig_mq.testing.simulate.letters import letter_in
-from craig_mq.testing.simulate.notes import Committed, Dialled, Invoked
+from craig_mq.testing.simulate.notes import Committed, Dialled, Invoked, Returned, ShutdownAsked
 from craig_mq.testing.simulate.scenario import QUEUE, Behaviour, Lifecycle, Replica
 from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.memory.connection import MemoryConnection
@@ -76,6 +76,7 @@ class Subscriber:
             self.cancel()
         else:
             self.lifecycle = "draining"
+            self._world.broker.note(ShutdownAsked(self._number))
             self._handle.shutdown()
 
     def cancel(self) -> None:
@@ -143,6 +144,7 @@ class Subscriber:
         world.broker.note(Committed(self._number, number))
         if behaviour == "slow":
             await trio.sleep(0.1)
+        world.broker.note(Returned(self._number, number))
 
 
 class _Watched:
