@@ -11,7 +11,7 @@ from craig_mq.core.redrive import redrive
 from craig_mq.testing.simulate.letters import letter_in
 from craig_mq.testing.simulate.notes import QueueDeleted, Redriven
 from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE, Act
-from craig_mq.transport.memory import Policy
+from craig_mq.transport.memory import Drop, Policy, Reorder
 
 if TYPE_CHECKING:
     from craig_mq.testing.simulate.world import World
@@ -165,6 +165,7 @@ ACTS: dict[str, Callable[[World, float], Undo]] = {
 def calm(world: World) -> None:
     """Undo whatever is still in force: from here on nothing goes wrong any more."""
     broker = world.broker
+    strikes = broker.strikes
     broker.inject(None)
     if world.down:
         _restart(world)
@@ -172,7 +173,12 @@ def calm(world: World) -> None:
     broker.set_policies()
     broker.set_permissions()
     broker.set_connection_limit(None)
-    for name in set(broker.connections):
-        # A stream in which something was dropped is no TCP stream any more: it ends here.
-        broker.close_connection(name)
+    # What an operator takes away under a live session is missed, and repaired, by the next one only.
+    broker.declare_exchange("craig.dlx")
+    if QUEUE in broker.queues:
+        broker.bind("craig.dlx", QUEUE, "dlq.#")
+    if any(isinstance(strike.action, Drop | Reorder) for strike in strikes):
+        for name in set(broker.connections):
+            # A stream in which something was dropped is no TCP stream any more: it ends here.
+            broker.close_connection(name)
 

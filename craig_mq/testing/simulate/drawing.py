@@ -10,7 +10,7 @@ from craig_mq.testing.simulate.faulting import draw_fault
 from craig_mq.testing.simulate.scenario import QUEUE, Act, Behaviour, Letter, Replica, Scenario, Shape, Target
 from craig_mq.transport.memory import Fault, FaultPlan, Raise
 
-CALM_AFTER_S = 25.0
+CALM_AFTER_S = 14.0
 LARGE_LIMIT_BYTES = 66_200
 _PROFILES = ("3.10", "3.13", "4.0", "4.3")
 _SHAPES: tuple[Shape, ...] = ("tokened",) * 7 + ("tokenless",) * 2 + ("malformed", "stray")
@@ -23,16 +23,17 @@ def draw(seed: int, target: Target | None = None) -> Scenario:
     with_large = chance.random() < 0.02  # noqa: PLR2004 - they are slow
     quorum = chance.random() < 0.2  # noqa: PLR2004
     profile = chance.choice(_PROFILES)
-    letters = [_letter(chance) for _ in range(chance.randint(12, 30))]
+    acts = [_act(chance) for _ in range(chance.choice((0, 0, 1, 1, 2)))]
+    faults = [draw_fault(chance) for _ in range(chance.randint(1, 4))]
+    if target is not None and target.lifecycle == "draining":
+        acts += [Act(at + chance.uniform(0, 4), "shut down") for at in (2, 7)]
+    elif target is not None and target.lifecycle == "starting":
+        acts += [Act(chance.uniform(2, 10), chance.choice(("shut down", "cancel")))]
+        faults.append(_held_up(target))
+    letters = [_letter(chance) for _ in range(chance.randint(14, 28))]
+    letters += [_caught(chance, act.at) for act in acts if act.kind == "shut down"]
     if with_large:
         letters.append(Letter(chance.uniform(0, 10), "large", ("park",)))
-    acts = [_act(chance) for _ in range(chance.choice((0, 1, 1, 2, 3)))]
-    faults = [draw_fault(chance) for _ in range(chance.randint(2, 5))]
-    if target is not None and target.lifecycle == "draining":
-        acts += [Act(at + chance.uniform(0, 4), "shut down") for at in (3, 8, 13, 18)]
-    elif target is not None and target.lifecycle == "starting":
-        acts += [Act(chance.uniform(2, 4), "shut down"), Act(chance.uniform(8, 16), "cancel")]
-        faults.append(_held_up(target))
     return Scenario(
         seed,
         profile,
@@ -54,7 +55,7 @@ def _held_up(target: Target) -> Fault:
 
 def _letter(chance: random.Random) -> Letter:
     """Most letters succeed at once: faults, not failures, are what most runs are about."""
-    at = chance.choice((0.0, chance.uniform(0, 20), chance.uniform(4, 6)))
+    at = chance.choice((0.0, chance.uniform(0, 12), chance.uniform(3, 4)))
     behaviours: tuple[Behaviour, ...] = ()
     if chance.random() < 0.5:  # noqa: PLR2004
         behaviours = tuple(chance.choices(_BEHAVIOURS, k=chance.randint(1, 3)))
@@ -62,17 +63,23 @@ def _letter(chance: random.Random) -> Letter:
     return Letter(at, chance.choice(_SHAPES), behaviours, poison)
 
 
+def _caught(chance: random.Random, at: float) -> Letter:
+    """A letter whose handler is at work, or sleeping before its retry, when something happens ``at``."""
+    behaviours: tuple[Behaviour, ...] = chance.choice((("slow",), ("retry", "retry"), ("hang",)))
+    return Letter(max(0.0, at - chance.uniform(0, 0.3)), "tokened", behaviours)
+
+
 def _act(chance: random.Random) -> Act:
-    return Act(chance.uniform(0.5, 20), chance.choice(tuple(ACTS)), chance.choice((0.5, 2.0, 5.0)))
+    return Act(chance.uniform(0.5, 12), chance.choice((*ACTS, "shut down", "shut down")), chance.choice((0.5, 2.0, 5.0)))
 
 
 def _arrivals(chance: random.Random) -> tuple[float, ...]:
-    return chance.choice(((0.0,), (0.0,), (0.0, 0.0), (0.0, chance.uniform(1, 10))))
+    return chance.choice(((0.0,), (0.0,), (0.0,), (0.0, chance.choice((0.0, chance.uniform(1, 8))))))
 
 
 def _replica(chance: random.Random, *, quorum: bool, at: float) -> Replica:
     config = DlqRetryConfig(
-        parking_ttl=chance.choice((1, 3, 8)),
+        parking_ttl=chance.choice((1, 2, 5)),
         park_cap=chance.randint(1, 3),
         handler_attempts=chance.randint(1, 3),
         depth_sample_interval=chance.choice((5, 600)),

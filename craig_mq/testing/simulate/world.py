@@ -28,12 +28,14 @@ from craig_mq.testing.simulate.scenario import (
 )
 from craig_mq.testing.simulate.subscriber import Subscriber
 from craig_mq.transport.memory import Fault, FaultPlan, MemoryBroker, Occurrence, Operation
+from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.memory.refusals import Refused
 
 EPOCH_S = 1_800_000_000.0
 SETTLING_LIMIT_S = 900.0
 STOPPING_LIMIT_S = 90.0
 PUBLISH_AGAIN_S = 1.0
+NOTICING_S = 10.0
 _LOOK_S = 1.0
 
 
@@ -103,12 +105,19 @@ class World:
             if patience.cancelled_caught:
                 left_behind.append("a subscription that does not stop")
                 nursery.cancel_scope.cancel(reason="the simulation ends")
+        await self._let_the_broker_notice()
         left_behind += [f"connection {name}" for name in self.broker.connections]
         left_behind += [f"open {role}" for one in self.subscribers for role in one.open_roles]
         tasks = trio.lowlevel.current_statistics().tasks_living - tasks_before
         if tasks:
             left_behind.append(f"{tasks} tasks")
         return self._evidence(unsettled, left_behind)
+
+    async def _let_the_broker_notice(self) -> None:
+        """Give a broker that could not read a reset its heartbeats' time to miss the client."""
+        if self.broker.connections:
+            async with self.broker.connect(ConnectionOptions("onlooker")):
+                await trio.sleep(NOTICING_S)
 
     def _prepare(self) -> None:
         """Let the producers' side of the topology stand, inject the faults and write the agenda."""
