@@ -149,7 +149,7 @@ def _malformed_dropped(original: Any) -> Any:
     def begin(self: Any, delivery: Any) -> Any:
         flight = original(self, delivery)
         if isinstance(flight.subject, MalformedDelivery):
-            flight.settlement = type(flight.settlement)(flight.settlement._facts)
+            flight.settlement = type(flight.settlement)(flight.settlement._facts)  # noqa: SLF001 - a bug knows no privacy
             flight.effect = flight.settlement.feed(Begin("confirmed_before"))
         return flight
 

@@ -181,4 +181,3 @@ def calm(world: World) -> None:
         for name in set(broker.connections):
             # A stream in which something was dropped is no TCP stream any more: it ends here.
             broker.close_connection(name)
-

@@ -14,7 +14,17 @@ CALM_AFTER_S = 14.0
 LARGE_LIMIT_BYTES = 66_200
 _PROFILES = ("3.10", "3.13", "4.0", "4.3")
 _SHAPES: tuple[Shape, ...] = ("tokened",) * 7 + ("tokenless",) * 2 + ("malformed", "stray")
-_BEHAVIOURS: tuple[Behaviour, ...] = ("retry", "retry", "park", "park", "permanent", "crash", "slow", "slow", "hang")
+_BEHAVIOURS: tuple[Behaviour, ...] = (
+    "retry",
+    "retry",
+    "park",
+    "park",
+    "permanent",
+    "crash",
+    "slow",
+    "slow",
+    "hang",
+)
 
 
 def draw(seed: int, target: Target | None = None) -> Scenario:
@@ -70,7 +80,11 @@ def _caught(chance: random.Random, at: float) -> Letter:
 
 
 def _act(chance: random.Random) -> Act:
-    return Act(chance.uniform(0.5, 12), chance.choice((*ACTS, "shut down", "shut down")), chance.choice((0.5, 2.0, 5.0)))
+    return Act(
+        chance.uniform(0.5, 12),
+        chance.choice((*ACTS, "shut down", "shut down")),
+        chance.choice((0.5, 2.0, 5.0)),
+    )
 
 
 def _arrivals(chance: random.Random) -> tuple[float, ...]:

@@ -79,7 +79,9 @@ _LAST_INDEX = {Operation.CONNECT: 8, Operation.DELIVER: 40, Operation.ACK: 40, O
 def draw_fault(chance: random.Random) -> Fault:
     """Return a fault that will probably strike: an operation a run performs, early enough."""
     operation = chance.choice(_WEIGHTED)
-    action = make(chance, operation, chance.choice(sorted(POSSIBLE[operation], key=lambda kind: kind.__name__)))
+    action = make(
+        chance, operation, chance.choice(sorted(POSSIBLE[operation], key=lambda kind: kind.__name__))
+    )
     if chance.random() < 0.3:  # noqa: PLR2004
         return Fault(operation, action, probability=0.2, times=chance.randint(1, 4))
     return Fault(operation, action, index=chance.randint(0, _LAST_INDEX.get(operation, 10)))

@@ -68,13 +68,11 @@ def total_invocations(evidence: Evidence, stories: dict[int, Story]) -> Iterator
 
 
 def explained_copies(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
-    """Terminal copies: 1 + unknown outcomes + redeliveries of what was already dealt with + planned duplicates."""
+    """Ends of a letter: 1 + unknown outcomes + redeliveries of what was dealt with + planned duplicates."""
     duplicated = _duplicated(evidence)
     for story in stories.values():
         ends = story.committed + sum(
-            isinstance(fact, MessagePublished)
-            and fact.connection > 0
-            and QUARANTINE in fact.queues
+            isinstance(fact, MessagePublished) and fact.connection > 0 and QUARANTINE in fact.queues
             for fact in story.facts
         )
         redriven = sum(isinstance(fact, Redriven) for fact in story.facts)
@@ -100,7 +98,9 @@ def _returned_after_work(facts: list[Fact]) -> int:
     begun = False
     count = 0
     for fact in facts:
-        if isinstance(fact, Invoked | OutcomeTold) or (isinstance(fact, MessagePublished) and fact.connection):
+        if isinstance(fact, Invoked | OutcomeTold) or (
+            isinstance(fact, MessagePublished) and fact.connection
+        ):
             begun = True
         elif isinstance(fact, MessageRequeued) and begun:
             count += 1

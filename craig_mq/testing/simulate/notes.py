@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define(frozen=True, slots=True)
 class Invoked:
-    """The handler was called: ``attempt`` of one receipt, ``park_count`` and ``intact`` as it saw the letter."""
+    """The handler was called, ``attempt`` times for one receipt; ``intact``: its body is unchanged."""
 
     replica: int
     letter: int
@@ -41,7 +41,7 @@ class ShutdownAsked:
 
 @attrs.define(frozen=True, slots=True)
 class Dialled:
-    """A subscription asks for a connection; ``open_roles`` it still holds, ``handling`` handlers still run."""
+    """A subscription dials; ``open_roles`` it still holds, ``handling`` handlers of it still run."""
 
     replica: int
     role: str

@@ -51,7 +51,7 @@ class Replica:
 
 @attrs.define(frozen=True, slots=True)
 class Act:
-    """What an operator does ``at`` seconds after the start. ``argument`` is a number whose meaning ``kind`` gives."""
+    """What an operator does ``at`` seconds after the start; ``kind`` says what ``argument`` means."""
 
     at: float
     kind: str
@@ -69,7 +69,7 @@ class Target:
 
 @attrs.define(frozen=True, slots=True)
 class Scenario:
-    """One run: a function of this alone. ``seed`` also seeds the scheduler, the identifiers and the jitter."""
+    """One run is a function of this alone. ``seed`` seeds scheduler, identifiers and jitter, too."""
 
     seed: int
     profile: str

@@ -57,7 +57,8 @@ def smaller(scenario: Scenario, invariant: str) -> Scenario:
 
 def script_of(scenario: Scenario) -> str:
     """Return Python that runs a scenario without a target and prints its violations."""
-    return f"{_IMPORTS}\nscenario = {scenario!r}\nfor violation in check(run_scenario(scenario)):\n    print(violation)\n"
+    shown = "for violation in check(run_scenario(scenario)):\n    print(violation)\n"
+    return f"{_IMPORTS}\nscenario = {scenario!r}\n{shown}"
 
 
 def _without_acts(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:

@@ -66,7 +66,7 @@ class _Law:
 
 
 def backoff(evidence: Evidence, _: dict[int, Story]) -> Iterator[str]:
-    """Between sessions lies exactly the delay of the law: settlement failures double it, others reset that."""
+    """Between sessions lies the delay of the law: settlement failures double it, other ends reset that."""
     for life in evidence.lives:
         for arm in ("main", "parking"):
             yield from _backoff_of(life, arm, evidence.scenario.replicas[life.replica].options)

@@ -12,7 +12,7 @@ from craig_mq.observe.events import SessionDown
 from craig_mq.testing.simulate.evidence import Evidence
 from craig_mq.testing.simulate.notes import Committed, Returned
 from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE
-from craig_mq.testing.simulate.stories import Story, park_count_of
+from craig_mq.testing.simulate.stories import Fact, Story, park_count_of
 from craig_mq.transport.memory import Duplicate, Operation, Reorder
 from craig_mq.transport.memory.trace import (
     MessageAcked,
@@ -63,29 +63,34 @@ class _Copy:
     confirmed: bool = False
 
 
-def evidence_before_ack(_: Evidence, stories: dict[int, Story]) -> Iterator[str]:
+def evidence_before_ack(_evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
     """A delivery is acked after an audit commit, or a clean confirm of its next copy, since it was taken."""
     for story in stories.values():
         copies: dict[tuple[int, str], _Copy] = {}
         for fact in story.facts:
-            match fact:
-                case MessagePublished(serial=serial, publication=publication, queues=queues):
-                    for queue in queues:
-                        copies[serial, queue] = _Copy(park_count_of(publication.body))
-                case MessageDelivered(serial=serial, queue=queue):
-                    # A commit counts for the receipt it was made in; a confirm also for a redelivery.
-                    copies[serial, queue].committed = False
-                case Committed():
-                    for (_, queue), copy in copies.items():
-                        copy.committed |= queue == QUEUE
-                case OutcomeTold(publication=publication, outcome=Acked()):
-                    _confirm(copies, publication.routing_key, park_count_of(publication.body))
-                case MessageAcked(serial=serial, queue=queue):
-                    copy = copies[serial, queue]
-                    if not (copy.committed or copy.confirmed):
-                        yield f"letter {story.number}: acked in {queue} at {fact.at:g} s without evidence"
-                case _:
-                    pass
+            if isinstance(fact, MessageAcked):
+                copy = copies[fact.serial, fact.queue]
+                if not (copy.committed or copy.confirmed):
+                    yield f"letter {story.number}: acked in {fact.queue} at {fact.at:g} s without evidence"
+            else:
+                _take_note(copies, fact)
+
+
+def _take_note(copies: dict[tuple[int, str], _Copy], fact: Fact) -> None:
+    match fact:
+        case MessagePublished(serial=serial, publication=publication, queues=queues):
+            for queue in queues:
+                copies[serial, queue] = _Copy(park_count_of(publication.body))
+        case MessageDelivered(serial=serial, queue=queue):
+            # A commit counts for the receipt it was made in; a confirm also for a redelivery.
+            copies[serial, queue].committed = False
+        case Committed():
+            for (_, queue), copy in copies.items():
+                copy.committed |= queue == QUEUE
+        case OutcomeTold(publication=publication, outcome=Acked()):
+            _confirm(copies, publication.routing_key, park_count_of(publication.body))
+        case _:
+            pass
 
 
 def _confirm(copies: dict[tuple[int, str], _Copy], routing_key: str, parks: int) -> None:
@@ -109,7 +114,7 @@ def settled_once(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]
             elif isinstance(fact, MessageAcked):
                 taken[fact.connection, fact.serial, fact.queue] -= 1
                 if taken[fact.connection, fact.serial, fact.queue] < 0:
-                    yield f"letter {story.number}: acked more often than taken on connection {fact.connection}"
+                    yield f"letter {story.number}: more acks than receipts on connection {fact.connection}"
     if not _settlements_disturbed(evidence):
         for life in evidence.lives:
             for at, event in life.events:
@@ -153,5 +158,3 @@ def _settlements_disturbed(evidence: Evidence) -> bool:
         and isinstance(struck.strike.action, Duplicate | Reorder)
         for struck in evidence.struck
     )
-
-

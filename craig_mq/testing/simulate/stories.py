@@ -51,7 +51,7 @@ class Story:
 
 
 def stories_of(evidence: Evidence) -> dict[int, Story]:
-    """Sort the trace by letter. A letter is *destroyed* once an operator deleted a queue with a copy in it."""
+    """Sort the trace by letter; *destroyed* is one of which an operator deleted a copy with its queue."""
     stories = {
         number: Story(number, letter) for number, letter in enumerate(evidence.scenario.letters, start=1)
     }

@@ -46,6 +46,7 @@ class Subscriber:
         self._handle: DlqSubscription | None = None
         self._scope = trio.CancelScope()
         self._events: list[tuple[float, Event]] = []
+        self.ended = trio.Event()
         self.handling = 0
         self.open_roles: list[str] = []
         self.dialling: list[str] = []
@@ -69,6 +70,7 @@ class Subscriber:
                     crash = repr(error)
             world.lives.append(Life(self._number, tuple(self._events), crash))
             await trio.sleep(RESTART_PAUSE_S)
+        self.ended.set()
 
     def shutdown(self) -> None:
         """Ask for a graceful end; what has not started yet is cancelled."""
@@ -96,7 +98,7 @@ class Subscriber:
             task_status=self,
         )
 
-    def started(self, value: DlqSubscription) -> None:
+    def started(self, value: DlqSubscription | None = None) -> None:
         """Take the handle, as ``nursery.start`` would."""
         self._handle = value
         self.lifecycle = "running"

@@ -67,9 +67,7 @@ def coverage_table(totals: Totals) -> Iterator[str]:
     yield f"| operation | {' | '.join(heads)} |"
     yield f"|---{'|---' * len(heads)}|"
     for operation in Operation:
-        cells = [
-            _cell_text(totals, operation, role, lifecycle) for role in ROLES for lifecycle in LIFECYCLES
-        ]
+        cells = [_cell_text(totals, operation, role, lifecycle) for role in ROLES for lifecycle in LIFECYCLES]
         yield f"| {operation.value} | {' | '.join(cells)} |"
 
 

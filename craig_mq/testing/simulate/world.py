@@ -27,8 +27,8 @@ from craig_mq.testing.simulate.scenario import (
     Scenario,
 )
 from craig_mq.testing.simulate.subscriber import Subscriber
-from craig_mq.transport.memory import Fault, FaultPlan, MemoryBroker, Occurrence, Operation
 from craig_mq.transport.broker import ConnectionOptions
+from craig_mq.transport.memory import FaultPlan, MemoryBroker, Occurrence, Operation
 from craig_mq.transport.memory.refusals import Refused
 
 EPOCH_S = 1_800_000_000.0
@@ -51,6 +51,7 @@ class World:
         self.subscribers = [Subscriber(self, at, one) for at, one in enumerate(scenario.replicas)]
         self.lives: list[Life] = []
         self.down = False
+        self.calm = False
         self.closing = False
         self._invocations: Counter[int] = Counter()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -76,9 +77,7 @@ class World:
     def publish(self, route: tuple[str, str], body: bytes) -> None:
         """Publish as a careful producer does: again and again until it is confirmed."""
         try:
-            kept = not self.down and isinstance(
-                self.broker.publish(*route, body, DURABLE), Acked
-            )
+            kept = not self.down and isinstance(self.broker.publish(*route, body, DURABLE), Acked)
         except Refused:
             kept = False
         if not kept:
@@ -94,14 +93,15 @@ class World:
                 nursery.start_soon(subscriber.run)
             await self._follow_agenda(self.scenario.calm_after)
             self._remember_strikes()
+            self.calm = True
             calm(self)
             unsettled = await self._settle()
             self.closing = True
             for subscriber in self.subscribers:
                 subscriber.shutdown()
             with trio.move_on_after(STOPPING_LIMIT_S) as patience:
-                while len(nursery.child_tasks):
-                    await trio.sleep(_LOOK_S)
+                for subscriber in self.subscribers:
+                    await subscriber.ended.wait()
             if patience.cancelled_caught:
                 left_behind.append("a subscription that does not stop")
                 nursery.cancel_scope.cancel(reason="the simulation ends")
@@ -169,7 +169,11 @@ class World:
     def _unsettled(self) -> tuple[str, ...]:
         names = self.broker.queues
         views = [self.broker.queue(name) for name in (QUEUE, PARKING) if name in names]
-        left = [f"{view.name}: {view.ready} ready, {view.unacked} unacked" for view in views if view.ready + view.unacked]
+        left = [
+            f"{view.name}: {view.ready} ready, {view.unacked} unacked"
+            for view in views
+            if view.ready + view.unacked
+        ]
         return (*left, *(["not yet published"] if self._agenda else []))
 
     # --- what the faults met ----------------------------------------------------------------------
