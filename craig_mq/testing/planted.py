@@ -74,9 +74,13 @@ def hunt(bug: Planted, seeds: Iterable[int]) -> Found | None:
     return None
 
 
+def _unheard(_: object) -> None:
+    """Whatever became of that settlement, nobody listens."""
+
+
 def _ack_before_confirm(original: Any) -> Any:
     async def publish(self: Any, flight: Any, order: Any) -> None:
-        self._live.settler.ack(flight.delivery.delivery_tag, lambda _: None)
+        self._live.settler.ack(flight.delivery.delivery_tag, _unheard)
         await original(self, flight, order)
         flight.effect = Leave("acked already")
 
@@ -139,7 +143,7 @@ def _late_ack(original: Any) -> Any:
             settled(outcome)
 
         if late and late[0][0] is not self:
-            original(self, late.pop(0)[1], lambda _: None)
+            original(self, late.pop(0)[1], _unheard)
         original(self, delivery_tag, heard)
 
     return ack

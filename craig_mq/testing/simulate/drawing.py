@@ -13,7 +13,16 @@ from craig_mq.transport.memory import Fault, FaultPlan, Raise
 CALM_AFTER_S = 14.0
 LARGE_LIMIT_BYTES = 66_200
 _PROFILES = ("3.10", "3.13", "4.0", "4.3")
-_SHAPES: tuple[Shape, ...] = ("tokened",) * 7 + ("tokenless",) * 2 + ("malformed", "stray")
+_SHAPES: tuple[Shape, ...] = (
+    "tokened",
+    "tokened",
+    "tokened",
+    "tokened",
+    "tokened",
+    "tokenless",
+    "malformed",
+    "stray",
+)
 _BEHAVIOURS: tuple[Behaviour, ...] = (
     "retry",
     "retry",

@@ -188,7 +188,10 @@ class World:
             if role in (one.dialling if dialling else one.open_roles)
         }
         order: tuple[Lifecycle, ...] = ("draining", "starting", "running")
-        return role, next((one for one in order if one in lives), "starting")
+        for one in order:
+            if one in lives:
+                return role, one
+        return role, "starting"
 
     def _watch(self, occurrence: Occurrence) -> bool:
         """Fit always, and remember what the next strike meets."""

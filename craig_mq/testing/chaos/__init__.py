@@ -1,0 +1,1 @@
+"""Chaos on a real RabbitMQ: a private node, a breakable network, and a checker that trusts neither."""
