@@ -2,7 +2,7 @@
 # trio-asyncio, once imported, makes every asyncio loop a Trio one.
 # Every target does its own set-up: a virtual environment in .venv, and for tests the services they need.
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint docs bench clean
+.PHONY: help demo test soak lint docs chaos bench clean
 BIN := .venv/bin
 
 help: ## list the targets
@@ -34,6 +34,11 @@ lint: ## types, style, imports and cancellation checks
 docs: ## build the documentation, warnings as errors
 	@.ci/setup-venv test lint docs
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+chaos: ## break a private RabbitMQ in every way known and account for every message (tens of minutes)
+	@.ci/setup-venv test
+	@.ci/setup-services
+	@$(BIN)/python -m craig_mq.testing.chaos --queue-type classic --queue-type quorum --report docs/explanation
 
 bench: ## measure against peers in one run (about a minute and a half)
 	@.ci/setup-venv test bench

@@ -55,8 +55,28 @@ class MetricsTable(SphinxDirective):
         return container.children
 
 
+class GuaranteeTable(SphinxDirective):
+    """``guarantees``: what holds under which fault, from explanation/guarantees.toml."""
+
+    def run(self) -> list[nodes.Node]:
+        """Render one row per fault."""
+        source = ROOT / "docs" / "explanation" / "guarantees.toml"
+        self.env.note_dependency(str(source))
+        rows = tomllib.loads(source.read_text(encoding="utf-8"))["row"]
+        heads = "| fault | brokers | queues | guaranteed | not guaranteed | proven by |"
+        lines = [heads, "|---|---|---|---|---|---|"]
+        for row in rows:
+            proof = f"`{row['test'].removeprefix('tests/')}`" if row["test"] else "-"
+            cells = (row["fault"], row["brokers"], row["queues"], row["guaranteed"], row["limits"], proof)
+            lines.append(f"| {' | '.join(cells)} |")
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines, str(source)), self.content_offset, container)
+        return container.children
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("adr-clauses", ClauseTable)
     app.add_directive("metrics-table", MetricsTable)
+    app.add_directive("guarantees", GuaranteeTable)
     return {"parallel_read_safe": True}

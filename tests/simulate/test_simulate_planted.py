@@ -8,9 +8,10 @@ from craig_mq.testing.planted import PLANTED, RUNS, hunt
 
 # Seeds at which each bug shows itself soon; the soak test starts from 0 and finds them by itself.
 NEAR = {
-    "confirm by FIFO pairing": 265,
-    "retry sleep deaf to shutdown": 72,
-    "ack raced against shutdown": 19,
+    "confirm by FIFO pairing": 23,
+    "retry sleep deaf to shutdown": 115,
+    "ack raced against shutdown": 82,
+    "capture over the limit": 31,
 }
 
 

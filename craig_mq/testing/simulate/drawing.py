@@ -39,7 +39,7 @@ _BEHAVIOURS: tuple[Behaviour, ...] = (
 def draw(seed: int, target: Target | None = None) -> Scenario:
     """Return the scenario of a seed; ``target`` is one more fault, for a state that must be met."""
     chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
-    with_large = chance.random() < 0.02  # noqa: PLR2004 - they are slow
+    with_large = chance.random() < 0.03  # noqa: PLR2004 - they are slow
     quorum = chance.random() < 0.2  # noqa: PLR2004
     profile = chance.choice(_PROFILES)
     acts = [_act(chance) for _ in range(chance.choice((0, 0, 1, 1, 2)))]
@@ -52,7 +52,7 @@ def draw(seed: int, target: Target | None = None) -> Scenario:
     letters = [_letter(chance) for _ in range(chance.randint(14, 28))]
     letters += [_caught(chance, act.at) for act in acts if act.kind == "shut down"]
     if with_large:
-        letters.append(Letter(chance.uniform(0, 10), "large", ("park",)))
+        letters.append(Letter(chance.uniform(0, 10), "large", ("park",), poison=True))
     return Scenario(
         seed,
         profile,
