@@ -36,7 +36,7 @@ def pinned(scenario: Scenario) -> Scenario:
 def smaller(scenario: Scenario, invariant: str) -> Scenario:
     """Return a scenario that still breaks the invariant, with what it does not need taken away.
 
-    Faults first, then acts, then letters. Raises ValueError if the scenario does not break it.
+    Letters first, since fewer run faster, then faults, then acts. Raises ValueError if the scenario does not break it.
     """
 
     def fails(candidate: Scenario) -> bool:
@@ -48,11 +48,10 @@ def smaller(scenario: Scenario, invariant: str) -> Scenario:
     def fails_with(plan: FaultPlan) -> bool:
         return fails(attrs.evolve(scenario, faults=plan))
 
+    scenario = _without_letters(scenario, fails)
     scenario = attrs.evolve(scenario, faults=shrink(scenario.faults, fails_with))
-    for _ in range(2):
-        scenario = _without_acts(scenario, fails)
-        scenario = _without_letters(scenario, fails)
-    return scenario
+    scenario = _without_acts(scenario, fails)
+    return _without_letters(scenario, fails)
 
 
 def script_of(scenario: Scenario) -> str:
@@ -79,8 +78,8 @@ def _without_letters(scenario: Scenario, fails: Callable[[Scenario], bool]) -> S
 
 def _fewer_letters(scenario: Scenario) -> Iterator[Scenario]:
     letters = scenario.letters
+    for letter in letters:
+        yield attrs.evolve(scenario, letters=(letter,))
     for size in (8, 4, 2, 1):
         for start in range(0, len(letters), size):
             yield attrs.evolve(scenario, letters=letters[:start] + letters[start + size :])
-    for letter in letters:
-        yield attrs.evolve(scenario, letters=(letter,))

@@ -32,7 +32,7 @@ from craig_mq.transport.memory import FaultPlan, MemoryBroker, Occurrence, Opera
 from craig_mq.transport.memory.refusals import Refused
 
 EPOCH_S = 1_800_000_000.0
-SETTLING_LIMIT_S = 900.0
+SETTLING_LIMIT_S = 240.0
 STOPPING_LIMIT_S = 90.0
 PUBLISH_AGAIN_S = 1.0
 NOTICING_S = 10.0
