@@ -36,7 +36,8 @@ def pinned(scenario: Scenario) -> Scenario:
 def smaller(scenario: Scenario, invariant: str) -> Scenario:
     """Return a scenario that still breaks the invariant, with what it does not need taken away.
 
-    Letters first, since fewer run faster, then faults, then acts. Raises ValueError if the scenario does not break it.
+    Letters first, since fewer run faster, then faults, then acts.
+    Raises ValueError if the scenario does not break it.
     """
 
     def fails(candidate: Scenario) -> bool:
