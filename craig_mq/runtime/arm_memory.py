@@ -79,3 +79,14 @@ class ArmMemory:
         while self._recent:
             self._confirmed.remember(delivery_identity(self._recent.popleft()))
         return len(self._confirmed) > 0 and self._confirmed.absorb(delivery_identity(delivery))
+
+    def forget(self, delivery: Delivery) -> None:
+        """Drop the memory of a confirmed delivery whose ack is written.
+
+        Without a token two messages can be alike in every byte; the evidence of one must never ack the
+        other (field failure RET-01), so what a crashed broker returns of these costs a second copy.
+        """
+        if delivery in self._recent:
+            self._recent.remove(delivery)
+        elif len(self._confirmed) > 0:
+            self._confirmed.absorb(delivery_identity(delivery))

@@ -29,6 +29,11 @@ class InFlight:
         return self.settlement.attempts
 
     @property
+    def tokenless(self) -> bool:
+        """Whether no occurrence token tells it apart from a message with the same bytes."""
+        return not isinstance(self.subject, DeadLetterDelivery) or self.subject.token is None
+
+    @property
     def reran_without_token(self) -> bool:
         """Whether a redelivery without a token reached the handler: ADR-059's disclosed bound."""
         subject = self.subject

@@ -192,6 +192,8 @@ class Performer:
             )
         elif isinstance(effect, Done):
             self.open.discard(flight)
+            if effect.outcome != "acked" and flight.tokenless:
+                self._arm.forget(flight.delivery)
             self._finished(flight, effect.outcome)
 
     def _finished(self, flight: InFlight, outcome: DeliveryOutcome) -> None:

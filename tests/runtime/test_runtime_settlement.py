@@ -8,10 +8,12 @@ import pytest
 import trio
 
 from craig_mq import Disposition, SubscriptionOptions
-from craig_mq.observe.events import SessionDown, SessionUp, SettlementFailure
+from craig_mq.core.outcome import Acked
+from craig_mq.observe.events import DeliveryFinished, SessionDown, SessionUp, SettlementFailure
 from craig_mq.transport.memory.fault_actions import (
     CloseChannel,
     Drop,
+    Duplicate,
     Hang,
     LateSuccess,
     LoseConnection,
@@ -20,7 +22,7 @@ from craig_mq.transport.memory.fault_actions import (
     Return,
 )
 from craig_mq.transport.memory.faults import Fault, FaultPlan
-from craig_mq.transport.memory.trace import ConnectionEnded, ConnectionOpened, MessageAcked
+from craig_mq.transport.memory.trace import ConnectionEnded, ConnectionOpened, MessageAcked, OutcomeTold
 
 PARK, PERMANENT = Disposition.TRANSIENT_PARK, Disposition.PERMANENT
 QUEUE, PARKING, QUARANTINE = "security.dlq", "security.dlq.parking", "security.dlq.quarantine"
@@ -263,6 +265,71 @@ async def test_nothing_begins_after_a_settlement_failure(autojump_clock, rig):
         assert all(at <= 5.0 for at, _ in rig.called_at)
 
 
+async def test_a_foreign_confirm_acks_nothing(autojump_clock, rig):
+    """CONF-10: a second confirm of one publish is none of the next, whose original stays unacked."""
+    rig.broker.inject(
+        FaultPlan(
+            [
+                Fault("confirm", Duplicate(), name=PARKING),
+                Fault("confirm", Drop(), name=PARKING),
+            ]
+        )
+    )
+    async with rig.subscribed(rig.handler(lambda _: PARK)) as subscription:
+        rig.publish()
+        second = rig.publish()
+        await trio.sleep(29)
+        assert len(acks(rig)) == subscription.statistics().parked == 1
+        await trio.sleep(1.5)
+        (failure,) = rig.heard(SettlementFailure)
+        assert (failure.stage, failure.envelope_id) == ("unknown", second)
+        assert len(acks(rig)) == 1
+
+
+@pytest.mark.parametrize("on", ["publish", "confirm"])
+async def test_a_return_acks_nothing_though_its_twin_is_confirmed(autojump_clock, rig, on):
+    """RET-01: of two copies of one envelope parked at once the returned one's original is not acked."""
+    rig.broker.inject(FaultPlan([Fault(on, Return(), name=PARKING)]))
+    _, body = rig.envelope()
+    async with rig.subscribed(rig.handler(lambda _: PARK)) as subscription:
+        rig.broker.publish("craig.dlx", "dlq.a", body)
+        rig.broker.publish("craig.dlx", "dlq.a", body)
+        await trio.sleep(0.9)
+        assert [failure.stage for failure in rig.heard(SettlementFailure)] == ["returned"]
+        confirmed = [
+            record
+            for record in rig.broker.trace
+            if isinstance(record, OutcomeTold) and isinstance(record.outcome, Acked)
+        ]
+        assert len(confirmed) == 1
+        assert len(acks(rig)) + subscription.statistics().unsettled == 2
+        assert len(acks(rig)) <= 1
+        await trio.sleep(5)
+        assert len(acks(rig)) == 2
+    ids = [
+        record.publication.properties.message_id
+        for record in rig.broker.trace
+        if isinstance(record, OutcomeTold) and record.publication.routing_key == PARKING
+    ]
+    assert len(ids) == len(set(ids)) >= 3
+
+
+@pytest.mark.parametrize("body", ["an envelope", "", "x" * 10_000], ids=["tokenless", "empty", "large"])
+async def test_a_twin_is_no_evidence(autojump_clock, rig, body):
+    """RET-01: of two messages alike in every byte, without a token, each is acked for its own copy only."""
+    raw = rig.envelope()[1] if body == "an envelope" else body.encode()
+    async with rig.subscribed(rig.handler(lambda _: PERMANENT)):
+        rig.broker.publish("craig.dlx", "dlq.a", raw)
+        await trio.sleep(0.5)
+        assert (len(acks(rig)), len(rig.quarantined)) == (1, 1)
+        rig.broker.inject(FaultPlan([Fault("publish", Return(), name=QUARANTINE)]))
+        rig.broker.publish("craig.dlx", "dlq.a", raw)
+        await trio.sleep(0.5)
+        assert ends(rig) == ["SETTLEMENT_FAILED"]
+        await trio.sleep(5)
+        assert (len(acks(rig)), len(rig.quarantined)) == (2, 2)
+
+
 async def test_tokenless_reexecution_is_counted(autojump_clock, rig):
     """A redelivered tokenless delivery that reaches the handler again is counted (ADR-059, bounds)."""
     rig.broker.inject(FaultPlan([Fault("ack", Raise(), name=QUEUE)]))
@@ -271,3 +338,5 @@ async def test_tokenless_reexecution_is_counted(autojump_clock, rig):
         rig.publish(token=True)
         await trio.sleep(5)
         assert subscription.statistics().tokenless_reruns == 1
+    finished = rig.heard(DeliveryFinished)
+    assert [event.tokenless_rerun for event in finished if event.outcome == "acked"].count(True) == 1
