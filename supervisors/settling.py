@@ -86,7 +86,7 @@ class SettlementGate(Generic[T]):
         if tags and not written:
             self.close("a settlement is unknown")
             abort_once()
-        return Flushed(tags, "written" if written or not tags else "unknown")
+        return Flushed(tags, "written" if written or not tags else "unknown")  # noqa: ASYNC910 - as above
 
 
 async def _write_until(  # noqa: ASYNC910 - ``write`` is the checkpoint
@@ -98,5 +98,5 @@ async def _write_until(  # noqa: ASYNC910 - ``write`` is the checkpoint
             await write(tags)
         except Exception:  # noqa: BLE001 - any failed write is an unknown settlement
             return False
-        return not scope.cancel_called
+        return not scope.cancel_called  # noqa: ASYNC910 - ``write`` is the checkpoint
     return False

@@ -13,7 +13,7 @@ import marshal
 import types
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import attrs
 import trio
@@ -85,7 +85,7 @@ class _Digest:
         self._met: dict[int, int] = {}
 
     def of(self, value: Any) -> object:
-        kind = cast("type[Any]", type(value))
+        kind: type[Any] = type(value)
         arm = _ARMS.get(kind)
         if arm is None:
             arm = _ARMS[kind] = _arm_for(kind)

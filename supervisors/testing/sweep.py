@@ -55,7 +55,7 @@ class FaultPlan:
         index = self.passed
         self.passed += 1
         if index != self.at:
-            return
+            return  # noqa: ASYNC910 - as above
         match self.fault:
             case Fault.RAISE:
                 raise InjectedError(f"checkpoint {index}")
