@@ -2,7 +2,7 @@
 # trio-asyncio, once imported, makes every asyncio loop a Trio one.
 # Every target does its own set-up: a virtual environment in .venv, and for tests the services they need.
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint docs chaos bench clean
+.PHONY: help demo test proofs soak lint docs chaos bench clean
 BIN := .venv/bin
 
 help: ## list the targets
@@ -15,8 +15,17 @@ demo: ## run the main job on the embedded broker, and account for every message
 test: ## run the tests, heavy scenarios at a reduced count
 	@.ci/setup-venv test lint docs
 	@.ci/setup-services
-	@$(BIN)/python -m pytest -m "not soak and not browser" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not soak and not browser" -n 2 --dist loadfile --ignore=tests/supervisors
 	@$(BIN)/python -m pytest -m "browser and not soak"
+	@$(MAKE) --no-print-directory proofs
+
+proofs: ## test supervisors: all branches, every schedule of two arms, 5,000 random trees, known defects planted
+	@.ci/setup-venv test lint docs
+	@$(BIN)/coverage run --source=supervisors -m pytest -q -m "not soak" tests/supervisors
+	@$(BIN)/coverage report --skip-covered --fail-under=100
+	@$(BIN)/python -m supervisors.testing.arms
+	@$(BIN)/python -m supervisors.testing.forest
+	@$(BIN)/python tests/supervisors/mutation_gate.py
 
 soak: ## run every heavy scenario at its full count
 	@.ci/setup-venv test lint docs

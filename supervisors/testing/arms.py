@@ -52,6 +52,7 @@ class Arms:
         self.monitor = Monitor()
         self.checker = TraceChecker()
         self._scope = trio.CancelScope()
+        self._abandoned = False
         arms = [self._arm(name, run_s) for name, run_s in zip(("parking", "main"), plan.ends_s, strict=True)]
         sampler = [ChildSpec("sampler", self.monitor.watch(_sampler))] if plan.sampler else []
         self.handle = Supervisor(SupervisorSpec("subscription", (*sampler, *arms)), observer=self._observe)
@@ -68,13 +69,16 @@ class Arms:
                 nursery.start_soon(self.handle.run)
                 await trio.sleep(_LONGER_THAN_ANY_RUN_S / 10)
                 self._drain()
+        if self._abandoned:
+            return
         self.monitor.finish()
         self.checker.finish()
         if self.handle.last_observer_error is not None:
             raise self.handle.last_observer_error
 
     def abandon(self) -> None:
-        """Cancel everything."""
+        """Cancel everything, and stop watching: the run that was here before saw what follows."""
+        self._abandoned = True
         self._scope.cancel(reason="abandoned")
 
     def _arm(self, name: str, run_s: float) -> ChildSpec:
@@ -88,8 +92,9 @@ class Arms:
         return ChildSpec(name, supervised(inner), RestartType.TRANSIENT, max_restarts=0, significant=True)
 
     def _observe(self, event: Event) -> None:
-        self.checker(event)
-        self.monitor(event)
+        if not self._abandoned:
+            self.checker(event)
+            self.monitor(event)
 
     def _drain(self) -> None:
         if not self.handle.closed:

@@ -22,6 +22,7 @@ from supervisors.testing import (
     arms,
     explore,
     fingerprint,
+    forest,
     replay,
     require_internals,
     run_seeded,
@@ -79,9 +80,23 @@ def test_random_trees_keep_every_law():
 @pytest.mark.soak
 def test_five_thousand_random_trees_keep_every_law(capsys):
     """S1, S2, S3, S48, S52: five thousand seeded runs of random trees: no violation."""
-    events = sum(len(run_random_tree(seed)) for seed in range(5_000))
+    events = forest.run_forest(5_000)
     with capsys.disabled():
         sys.stdout.write(f"\n5000 random trees, {events} events, no violation\n")
+
+
+def test_the_command_for_random_trees_prints_what_it_ran(capsys, monkeypatch):
+    """S57: the command that runs many seeds prints their number, and the events they logged."""
+    monkeypatch.setattr(sys, "argv", ["forest", "3"])
+    runpy.run_path(forest.__file__, run_name="__main__")
+    events = sum(len(run_random_tree(seed)) for seed in range(3))
+    assert capsys.readouterr().out.startswith(f"3 random trees, {events} events, no violation, ")
+
+
+def test_seeds_may_be_run_in_processes():
+    """S57: seeds run in several processes give the logs they give in one."""
+    here = forest.count_events(range(51))
+    assert forest.run_forest(51) == here
 
 
 def test_a_failing_seed_is_named(monkeypatch):
