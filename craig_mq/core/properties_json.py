@@ -39,7 +39,12 @@ def properties_to_json(properties: Properties, undecodable: bytes | None = None)
     if properties is NO_PROPERTIES and undecodable is None:
         return b"{}"
     values = zip(_FIELDS, _values_of(properties), strict=True)
-    document = {name: _to_json(value, 0) for name, value in values if value is not None and value != {}}
+    document: dict[str, Json] = {}
+    for name, value in values:
+        if type(value) is int or (type(value) is str and value.isascii()):
+            document[name] = cast("Json", value)
+        elif value is not None and value != {}:
+            document[name] = _to_json(value, 0)
     if undecodable is not None:
         document["$raw_header"] = _to_json(undecodable, 0)
     return _encode(document)
