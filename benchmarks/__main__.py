@@ -56,7 +56,7 @@ def main(
 
         say(f"RabbitMQ runs; {os.cpu_count()} cores, load {before:.1f}")
         blocks = only(plan.quick() if quick else plan.full(), workload)
-        head, rest = blocks[:1], blocks[1:]
+        head, rest = blocks[:2], blocks[2:]
         run_blocks(head, BenchBroker(node), budget, findings, say)
         if not quick and workload in (None, "core", "extras"):
             extras.run(node, budget, findings, say)

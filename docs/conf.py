@@ -15,6 +15,7 @@ extensions = [
     "sphinxcontrib_trio",
     "review_lessons",
     "review_live",
+    "measurements",
     "tables",
 ]
 source_suffix = {".md": "markdown"}

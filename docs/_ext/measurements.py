@@ -1,0 +1,99 @@
+"""Directives that render figures from the committed results of the benchmark, so that no page can drift."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+RESULTS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "results" / "full.json"
+
+
+class Measured(SphinxDirective):
+    """A table or a paragraph made of the results file."""
+
+    def run(self) -> list[nodes.Node]:
+        """Render what ``lines`` makes of the results."""
+        self.env.note_dependency(str(RESULTS))
+        lines = self.lines(json.loads(RESULTS.read_text(encoding="utf-8")))
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines, str(RESULTS)), self.content_offset, container)
+        return container.children
+
+    def lines(self, results: dict[str, Any]) -> list[str]:
+        """Return MyST lines."""
+        raise NotImplementedError
+
+
+class MeasuredOn(Measured):
+    """``measured-on``: when, on what, with which versions, and what the run left out."""
+
+    def lines(self, results: dict[str, Any]) -> list[str]:
+        """Render one paragraph."""
+        machine, versions = results["machine"], results["versions"]
+        known = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
+        left_out = "; ".join(results["left_out"]) or "nothing"
+        return [
+            f"Measured {results['at']} on {machine['cores']} cores ({machine['processor']}, "
+            f"{machine['system']}), load average {machine['load_before']:.1f} before and "
+            f"{machine['load_after']:.1f} after the run, which itself uses both cores. Versions: {known}. "
+            f"Left out for want of time: {left_out}."
+        ]
+
+
+class Rates(Measured):
+    """``measured-rates``: workloads, clients, rates, spread, ratio to pika's bare loop, CPU."""
+
+    has_content = False
+    optional_arguments = 9
+
+    def lines(self, results: dict[str, Any]) -> list[str]:
+        """Render one row a measurement of the workloads named, or of all."""
+        wanted = set(self.arguments)
+        rows = [row for row in results["results"] if not wanted or row["workload"] in wanted]
+        base = {
+            (row["prefetch"], row["body_bytes"]): row["msgs_per_s"]
+            for row in results["results"]
+            if (row["workload"], row["client"]) == ("park", "pika")
+        }
+        lines = [
+            "| workload | client | prefetch | body | messages/s | extremes | × pika | CPU µs | rounds |",
+            "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+        ]
+        for row in rows:
+            pika = base.get((row["prefetch"], row["body_bytes"]))
+            ratio = f"{row['msgs_per_s'] / pika:.2f}" if pika and row["client"] != "memory" else ""
+            lines.append(
+                f"| {row['workload']} | {row['client']} | {row['prefetch']} | {row['body_bytes']:,} "
+                f"| {row['msgs_per_s']:,.0f} | {row['msgs_per_s_min']:,.0f} – {row['msgs_per_s_max']:,.0f} "
+                f"| {ratio} | {row['cpu_us_per_msg']:,.1f} | {row['rounds']} |"
+            )
+        return lines
+
+
+class Detail(Measured):
+    """``measured-detail NAME``: one of the run's other findings, as a table."""
+
+    required_arguments = 1
+
+    def lines(self, results: dict[str, Any]) -> list[str]:
+        """Render a table whose columns are the finding's own names."""
+        found = results.get(self.arguments[0])
+        if not found:
+            return ["*This run left it out.*"]
+        rows = found if isinstance(found, list) else [found]
+        heads = list(rows[0])
+        lines = [f"| {' | '.join(head.replace('_', ' ') for head in heads)} |", "|" + "--:|" * len(heads)]
+        lines += [f"| {' | '.join(f'{row[head]:,}' for head in heads)} |" for row in rows]
+        return lines
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("measured-on", MeasuredOn)
+    app.add_directive("measured-rates", Rates)
+    app.add_directive("measured-detail", Detail)
+    return {"parallel_read_safe": True}
