@@ -56,7 +56,7 @@ def main(
 
         say(f"RabbitMQ runs; {os.cpu_count()} cores, load {before:.1f}")
         blocks = only(plan.quick() if quick else plan.full(), workload)
-        head, rest = blocks[:2], blocks[2:]
+        head, rest = blocks[:3], blocks[3:]
         run_blocks(head, BenchBroker(node), budget, findings, say)
         if not quick and workload in (None, "core", "extras"):
             extras.run(node, budget, findings, say)

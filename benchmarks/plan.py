@@ -49,13 +49,17 @@ def full() -> list[Block]:
     """Everything, the most important first: what does not fit the time is left out and named."""
     here = peers_here()
     others = [name for name in here if name not in ("pika", "librabbitmq")]
-    head = [_park("native", 12_000, 5), _park("pika", 12_000, 5)]
+    head = [_park("native", 8_000, 5), _park("pika", 8_000, 5)]
     if "librabbitmq" in here:
-        head.append(_park("librabbitmq", 12_000, 5))
-    head += [_park(name, *((3_000, 2) if name in SLOW else (12_000, 3))) for name in others]
-    head.append(_park("aio-pika-transport", 1_000, 2))
-    head.append(Series(Cell("settle", "native", 256, SMALL), 12_000, 5))
-    blocks = [Block("park and settle, prefetch 256, 512 bytes", tuple(head)), _workloads()]
+        head.append(_park("librabbitmq", 8_000, 5))
+    head.append(Series(Cell("settle", "native", 256, SMALL), 8_000, 5))
+    slower = [_park(name, *((2_000, 2) if name in SLOW else (8_000, 3))) for name in others]
+    slower.append(_park("aio-pika-transport", 1_000, 2))
+    blocks = [
+        Block("park and settle, prefetch 256, 512 bytes", tuple(head)),
+        Block("park by other clients, prefetch 256, 512 bytes", tuple(slower)),
+        _workloads(),
+    ]
     blocks += [_prefetch(here, prefetch) for prefetch in (1, 16, 64)]
     blocks += [_body(here, body, count) for body, count in ((16 * KIB, 3_000), (KIB * KIB, 60))]
     return blocks
