@@ -13,6 +13,18 @@ pytestmark = pytest.mark.broker
 
 RETRY, PARK, PERMANENT = Disposition.TRANSIENT_RETRY, Disposition.TRANSIENT_PARK, Disposition.PERMANENT
 QUEUE, PARKING, QUARANTINE = "security.dlq", "security.dlq.parking", "security.dlq.quarantine"
+FULL = (
+    'rabbit_policy:parse_set(<<"{vhost}">>, <<"full">>, <<"parking$">>,'
+    ' <<"{{\\"max-length\\":0,\\"overflow\\":\\"reject-publish\\"}}">>, 0, <<"queues">>, <<"test">>)'
+)
+NOT_FULL = 'rabbit_policy:delete(<<"{vhost}">>, <<"full">>, <<"test">>)'
+MAIN_CONNECTIONS = (
+    "length([I || I <- rabbit_networking:connection_info_all([vhost, client_properties]),"
+    ' proplists:get_value(vhost, I) =:= <<"{vhost}">>,'
+    " {{longstr, Name}} <- [rabbit_misc:table_lookup("
+    'proplists:get_value(client_properties, I), <<"connection_name">>)],'
+    ' binary:match(Name, <<"security.dlq main">>) =/= nomatch])'
+)
 SHORT = DlqRetryConfig(parking_ttl=2)
 
 
@@ -84,19 +96,16 @@ async def test_a_nack_is_no_evidence(station, rabbit, vhost_url):
     station.script = lambda _: PARK
     async with trio.open_nursery() as nursery:
         subscription = await station.start(nursery, config=DlqRetryConfig(parking_ttl=3600))
-        policy = '{"max-length":0,"overflow":"reject-publish"}'
-        await trio.to_thread.run_sync(rabbit.ctl, "set_policy", "-p", vhost, "full", "parking$", policy)
+        await trio.to_thread.run_sync(rabbit.eval, FULL.format(vhost=vhost))
         await trio.sleep(1)
         envelope_id = await station.publish()
         await station.until(lambda: len(station.heard(SettlementFailure)) == 2)
         failure = station.heard(SettlementFailure)[0]
         assert (failure.stage, failure.target, failure.envelope_id) == ("nacked", PARKING, envelope_id)
         assert subscription.statistics().parked == 0
-        await trio.to_thread.run_sync(rabbit.ctl, "clear_policy", "-p", vhost, "full")
+        await trio.to_thread.run_sync(rabbit.eval, NOT_FULL.format(vhost=vhost))
         await station.until(lambda: subscription.statistics().parked == 1, seconds=60)
-        listed = await trio.to_thread.run_sync(rabbit.ctl, "list_connections", "vhost", "client_properties")
-        mine = [line for line in listed.splitlines() if line.startswith(vhost)]
-        assert sum("security.dlq main" in line for line in mine) == 2
+        assert await trio.to_thread.run_sync(rabbit.eval, MAIN_CONNECTIONS.format(vhost=vhost)) == "2"
         subscription.shutdown()
     assert {event.end for event in station.heard(SessionDown)} == {"SETTLEMENT_FAILED", "SHUTDOWN"}
     assert await station.look(PARKING) == (1, 0)
@@ -158,6 +167,9 @@ async def test_an_alarm_blocks_and_releases(station, rabbit):
     assert await station.look(PARKING) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    "station", ["native", pytest.param("aio-pika", marks=pytest.mark.soak)], indirect=True
+)
 async def test_a_broker_killed_while_the_head_is_held(station, rabbit):
     """Killed (-9) while the replayer holds the head: redelivered, due time recomputed, handled."""
     station.script = lambda letter: PARK if letter.park_count == 0 else None

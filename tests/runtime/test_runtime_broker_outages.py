@@ -81,7 +81,7 @@ async def test_parking_outlives_a_short_consumer_timeout(station, rabbit):
 
 
 @pytest.mark.parametrize("station", ["native"], indirect=True)
-@pytest.mark.parametrize(("messages", "kills"), [(200, 2), pytest.param(2_000, 5, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("messages", "kills"), [(200, 1), pytest.param(2_000, 5, marks=pytest.mark.soak)])
 async def test_kills_lose_nothing(station, rabbit, vhost_url, messages, kills):
     """Killed (-9) and restarted under load, every message ends handled, by one token each."""
     station.script = lambda letter: PARK if letter.park_count == 0 and letter.token[-1] in "01234" else None
