@@ -47,7 +47,7 @@ _INSERT: Final = (
     f" SELECT {', '.join(map(_native, COLUMNS))}"
     f" FROM unnest({', '.join(f'%b::{kind}[]' for kind in _ARRAYS)}) AS row ({COLUMN_LIST})"
     " ON CONFLICT DO NOTHING"
-)
+).encode()
 
 
 @lru_cache(maxsize=256)
