@@ -61,7 +61,7 @@ def _show(run: Run, index: int) -> None:
 @_out
 def export_command(params: Params, out: Path) -> None:
     """Write the whole run as JSON, byte-identical for the same parameters."""
-    out.write_text(export(simulate(params)), encoding="utf-8", newline="\n")
+    _write(out, export(simulate(params)))
 
 
 @review_group.command("html")
@@ -71,8 +71,15 @@ def html_command(out: Path) -> None:
     from craig_mq.review.page.offline import offline_page
 
     page = offline_page()
-    out.write_text(page, encoding="utf-8", newline="\n")
+    _write(out, page)
     click.echo(f"{out}: {len(page.encode()):,} bytes")
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {out}: {error.strerror}") from error
 
 
 @review_group.command("serve")

@@ -120,6 +120,8 @@ def read_broker_url(url: str | None, file: Path | None) -> str:
             return file.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise Refusal(f"cannot read --amqp-file {file}: {error.strerror}", USAGE) from error
+        except UnicodeDecodeError:  # from None: its text quotes the file's bytes
+            raise Refusal(f"cannot read --amqp-file {file}: it is not UTF-8", USAGE) from None
     if url is None:
         raise Refusal("which broker? Set CRAIG_MQ_AMQP_URL, or say --amqp-file FILE or --amqp URL", USAGE)
     return url

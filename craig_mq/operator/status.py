@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import attrs
 import trio
@@ -40,11 +40,9 @@ class QueueDepth:
 
 def fetch_status(url: str) -> dict[str, Any]:
     """The document a service serves at ``/status``. Raises ServiceUnreachable. Blocks up to 5 seconds."""
-    parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ServiceUnreachable(f"{url!r} is no address: say HOST:PORT, as the service's --metrics has it")
+    parts, host, port = _address(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
+    connection = kind(host, port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", f"{parts.path.rstrip('/')}/status")
         response = connection.getresponse()
@@ -59,6 +57,17 @@ def fetch_status(url: str) -> dict[str, Any]:
     finally:
         connection.close()
     return document
+
+
+def _address(url: str) -> tuple[SplitResult, str, int | None]:
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # a port that is none, or half an IPv6 address
+        parts, host, port = SplitResult("", "", "", "", ""), None, None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise ServiceUnreachable(f"{url!r} is no address: say HOST:PORT, as the service's --metrics has it")
+    return parts, host, port
 
 
 async def queue_depths(broker: Broker, queues: Sequence[str], *, oldest: bool) -> list[QueueDepth]:

@@ -8,7 +8,7 @@ never stands in the file: it would bring its password along.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -24,16 +24,30 @@ class SettingsError(Exception):
     """The settings cannot be used; the text says which key of which table, and what is allowed."""
 
 
+def _text(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        # The type and not the value: an audit URL can hold a password.
+        raise DlqConfigError(field.name, type(value), "a text")
+
+
+def _texts(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    # A lone text is a sequence of texts, too: letter by letter, and its "#" would bind everything.
+    if value is None:
+        return
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(one, str) for one in cast("list[object]", value)
+    ):
+        raise DlqConfigError(field.name, value, "a list of texts")
+
+
 @attrs.define(frozen=True, slots=True)
 class ServiceTable:
-    """What the command line can say too; the command line wins."""
+    """What the command line can say too; the command line wins. Raises DlqConfigError for other types."""
 
-    queue: str | None = None
-    binding_keys: tuple[str, ...] | None = attrs.field(
-        default=None, converter=attrs.converters.optional(tuple)
-    )
-    audit: str | None = None
-    metrics: str | None = None
+    queue: str | None = attrs.field(default=None, validator=_text)
+    binding_keys: Sequence[str] | None = attrs.field(default=None, validator=_texts)
+    audit: str | None = attrs.field(default=None, validator=_text)
+    metrics: str | None = attrs.field(default=None, validator=_text)
 
 
 @attrs.define(frozen=True, slots=True)

@@ -74,3 +74,18 @@ def test_depths_need_nothing_but_amqp(bench) -> None:
     assert 89 < found[2]["oldest_s"] < 120
     bench.broker.delete_queue(bench.parking)
     assert "missing" in bench.run("status", exit_code=1).output
+
+
+@pytest.mark.parametrize("address", ["h:99999", "h:port", "[::1", "ftp://h", ""])
+def test_a_service_address_that_is_none_is_one_line(bench, address) -> None:
+    """A port or host that cannot be is named as such, not shown as a traceback."""
+    assert "is no address: say HOST:PORT" in bench.run("status", "--service", address, exit_code=1).output
+
+
+def test_a_url_file_that_is_no_text_is_one_line(bench, tmp_path) -> None:
+    """A URL file that is not UTF-8 is refused by its name, and none of its bytes is quoted."""
+    file = tmp_path / "url"
+    file.write_bytes(b"amqp://u:sekret\xff@h/")
+    shown = bench.run("status", "--queue", "q", "--amqp-file", str(file), exit_code=2).output
+    assert f"{file}: it is not UTF-8" in shown
+    assert "sekret" not in shown

@@ -81,3 +81,11 @@ def test_the_html_file(tmp_path, monkeypatch, grid):
     assert "connect-src 'none'" in text
     assert '<link rel="stylesheet"' not in text
     assert " src=" not in text
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path):
+    """An output file in a folder that does not exist is named on one line, with exit code 1."""
+    out = tmp_path / "absent" / "run.json"
+    result = invoke("export", "--out", str(out))
+    assert result.exit_code == 1
+    assert f"cannot write {out}: No such file or directory" in result.output
