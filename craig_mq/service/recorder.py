@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -11,6 +12,8 @@ import trio
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from craig_mq.audit import LedgerOptions, open_store, record
+from craig_mq.audit.errors import StoreUnavailable
+from craig_mq.audit.ledger import Ledger
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.observe.events import Event
 from craig_mq.observe.log import log_event
@@ -48,7 +51,7 @@ async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRe
     metrics, gauges = Metrics(registry), Gauges()
     ledger = LedgerOptions(alert_threshold=recorder.alert_threshold, on_event=AuditReports(metrics))
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(recorder.audit_url, ledger))
+        store = await _open(stack, recorder.audit_url, ledger)
         run = _Run(gauges)
         if recorder.metrics is not None:
             app = health_app(registry, run.pulse.read)
@@ -70,6 +73,18 @@ async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRe
                 observer=observe,
             )
         )
+
+
+async def _open(stack: AsyncExitStack, url: str, options: LedgerOptions) -> Ledger:
+    try:
+        return await stack.enter_async_context(open_store(url, options))
+    except Exception as error:
+        # The driver is loaded only for a PostgreSQL ledger, so its errors are known by their module.
+        driver = type(error).__module__.startswith("psycopg")
+        if not driver and not isinstance(error, sqlite3.Error | OSError):
+            raise
+        line = " ".join(str(error).split())
+        raise StoreUnavailable(f"the ledger can't be opened: {line}") from error
 
 
 class _Run:
