@@ -102,6 +102,8 @@ def _tables(path: Path, document: Mapping[str, Any], name: str, kind: type[T]) -
             )
         if "queue" not in values:
             raise SettingsError(f"{where} needs a queue")
+        if not isinstance(values.get("binding_keys", []), list):
+            raise SettingsError(f"{where}: binding_keys must be a list of texts")
         try:
             found.append(kind(**values).topology())
         except DlqConfigError as error:
