@@ -36,11 +36,12 @@ class MeasuredOn(Measured):
         machine, versions = results["machine"], results["versions"]
         known = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
         left_out = "; ".join(results["left_out"]) or "nothing"
+        where = f"{machine['cores']} cores ({machine['processor']}, {machine['system']})"
+        load = f"{machine['load_before']:.1f} before and {machine['load_after']:.1f} after the run"
+        failed = "; ".join(results["failed"]) or "nothing"
         return [
-            f"Measured {results['at']} on {machine['cores']} cores ({machine['processor']}, "
-            f"{machine['system']}), load average {machine['load_before']:.1f} before and "
-            f"{machine['load_after']:.1f} after the run, which itself uses both cores. Versions: {known}. "
-            f"Left out for want of time: {left_out}."
+            f"Measured {results['at']} on {where}, load average {load}. Versions: {known}.",
+            f"Left out for want of time: {left_out}. Failed: {failed}.",
         ]
 
 
