@@ -62,7 +62,9 @@ def main(
             extras.run(node, budget, findings, say)
         run_blocks(rest, BenchBroker(node), budget, findings, say)
         show(findings, Console())
-        results = document("quick" if quick else "full", node, findings, (before, os.getloadavg()[0]))
+        results = document(
+            "quick" if quick else workload or "full", node, findings, (before, os.getloadavg()[0])
+        )
     if json_file is not None:
         json_file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if plots is not None:

@@ -9,7 +9,17 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-RESULTS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "results" / "full.json"
+RESULTS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "results"
+
+
+def committed() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return every run's findings in one, and the runs themselves; each is one file of the script's."""
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    together: dict[str, Any] = {}
+    for run in runs:
+        together.update(run)
+    together["results"] = [row for run in runs for row in run["results"]]
+    return together, runs
 
 
 class Measured(SphinxDirective):
@@ -17,32 +27,36 @@ class Measured(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Render what ``lines`` makes of the results."""
-        self.env.note_dependency(str(RESULTS))
-        lines = self.lines(json.loads(RESULTS.read_text(encoding="utf-8")))
+        for path in RESULTS.glob("*.json"):
+            self.env.note_dependency(str(path))
+        lines = self.lines(*committed())
         container = nodes.container()
         self.state.nested_parse(StringList(lines, str(RESULTS)), self.content_offset, container)
         return container.children
 
-    def lines(self, results: dict[str, Any]) -> list[str]:
+    def lines(self, results: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:
         """Return MyST lines."""
         raise NotImplementedError
 
 
 class MeasuredOn(Measured):
-    """``measured-on``: when, on what, with which versions, and what the run left out."""
+    """``measured-on``: when, on what, with which versions, and what each run left out."""
 
-    def lines(self, results: dict[str, Any]) -> list[str]:
-        """Render one paragraph."""
-        machine, versions = results["machine"], results["versions"]
-        known = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
-        left_out = "; ".join(results["left_out"]) or "nothing"
-        where = f"{machine['cores']} cores ({machine['processor']}, {machine['system']})"
-        load = f"{machine['load_before']:.1f} before and {machine['load_after']:.1f} after the run"
-        failed = "; ".join(results["failed"]) or "nothing"
-        return [
-            f"Measured {results['at']} on {where}, load average {load}. Versions: {known}.",
-            f"Left out for want of time: {left_out}. Failed: {failed}.",
-        ]
+    def lines(self, results: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:  # noqa: ARG002
+        """Render one item a run."""
+        return [f"- {_circumstances(run)}" for run in runs]
+
+
+def _circumstances(run: dict[str, Any]) -> str:
+    machine = run["machine"]
+    known = ", ".join(f"{name} {number}" for name, number in run["versions"].items() if number)
+    left_out = "; ".join(run["left_out"]) or "nothing"
+    failed = "; ".join(run["failed"]) or "nothing"
+    return (
+        f"{run['kind']}, {run['at']}: {machine['cores']} cores ({machine['processor']}), {machine['system']}; "
+        f"load average {machine['load_before']:.1f} before and {machine['load_after']:.1f} after the run; "
+        f"{known}. Left out for want of time: {left_out}. Failed: {failed}."
+    )
 
 
 class Rates(Measured):
@@ -51,7 +65,7 @@ class Rates(Measured):
     has_content = False
     optional_arguments = 9
 
-    def lines(self, results: dict[str, Any]) -> list[str]:
+    def lines(self, results: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:  # noqa: ARG002
         """Render one row a measurement of the workloads named, or of all."""
         wanted = set(self.arguments)
         rows = [row for row in results["results"] if not wanted or row["workload"] in wanted]
@@ -80,7 +94,7 @@ class Detail(Measured):
 
     required_arguments = 1
 
-    def lines(self, results: dict[str, Any]) -> list[str]:
+    def lines(self, results: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:  # noqa: ARG002
         """Render a table whose columns are the finding's own names."""
         found = results.get(self.arguments[0])
         if not found:
