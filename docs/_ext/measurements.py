@@ -53,7 +53,8 @@ def _circumstances(run: dict[str, Any]) -> str:
     left_out = "; ".join(run["left_out"]) or "nothing"
     failed = "; ".join(run["failed"]) or "nothing"
     return (
-        f"{run['kind']}, {run['at']}: {machine['cores']} cores ({machine['processor']}), {machine['system']}; "
+        f"{run['kind']}, {run['at']}: {machine['cores']} cores ({machine['processor']}), "
+        f"{machine['system']}; "
         f"load average {machine['load_before']:.1f} before and {machine['load_after']:.1f} after the run; "
         f"{known}. Left out for want of time: {left_out}. Failed: {failed}."
     )
