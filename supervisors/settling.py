@@ -97,6 +97,6 @@ async def _write_until(  # noqa: ASYNC910 - ``write`` is the checkpoint
         try:
             await write(tags)
         except Exception:  # noqa: BLE001 - any failed write is an unknown settlement
-            return False
+            return False  # noqa: ASYNC910 - as below
         return not scope.cancel_called  # noqa: ASYNC910 - ``write`` is the checkpoint
-    return False
+    return False  # noqa: ASYNC910 - as above

@@ -32,12 +32,13 @@ def _text(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 def _texts(_: object, field: attrs.Attribute[Any], value: object) -> None:
     # A lone text is a sequence of texts, too: letter by letter, and its "#" would bind everything.
+    given = value
     if value is None:
         return
     if not isinstance(value, list | tuple) or not all(
         isinstance(one, str) for one in cast("list[object]", value)
     ):
-        raise DlqConfigError(field.name, value, "a list of texts")
+        raise DlqConfigError(field.name, given, "a list of texts")
 
 
 @attrs.define(frozen=True, slots=True)

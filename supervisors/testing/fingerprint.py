@@ -84,8 +84,8 @@ class _Digest:
     def __init__(self) -> None:
         self._met: dict[int, int] = {}
 
-    def of(self, value: Any) -> object:
-        kind: type[Any] = type(value)
+    def of(self, value: object) -> object:
+        kind: type[object] = type(value)
         arm = _ARMS.get(kind)
         if arm is None:
             arm = _ARMS[kind] = _arm_for(kind)

@@ -133,13 +133,13 @@ async def _make_trouble(campaign: Campaign, stage: Stage, producer: Producer) ->
 async def _settle(subscription: DlqSubscription) -> bool:
     """Wait until nothing has moved for a while; False if it never came to rest."""
     quiet, before = 0, subscription.statistics()
-    with trio.move_on_after(PATIENCE_S) as patience:
+    with trio.move_on_after(PATIENCE_S) as patience:  # noqa: ASYNC912 - the sleep, taken at least once
         while quiet < _QUIET_LOOKS:
             await trio.sleep(_LOOK_S)
             now = subscription.statistics()
             quiet = quiet + 1 if now == before and now.in_flight == 0 else 0
             before = now
-    return not patience.cancelled_caught
+    return not patience.cancelled_caught  # noqa: ASYNC910 - as above
 
 
 async def _version(node: RabbitNode) -> str:

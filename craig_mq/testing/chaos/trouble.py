@@ -15,6 +15,8 @@ from craig_mq.testing.rabbitmq import RabbitNode
 QUEUE = "chaos.dlq"
 PARKING = QUEUE + ".parking"
 APPLIED_S = 0.5
+UNDO_S = 30.0
+"""What a trouble did is undone even when the campaign is cancelled, within this."""
 """How long a policy takes to reach every queue, with much to spare."""
 
 
@@ -64,7 +66,8 @@ async def _alarm(stage: Stage, resource: str) -> None:
     try:
         await trio.sleep(0.3 + stage.chance())
     finally:
-        await stage.eval(f"rabbit_alarm:clear_alarm({alarm})")
+        with trio.move_on_after(UNDO_S, shield=True):
+            await stage.eval(f"rabbit_alarm:clear_alarm({alarm})")
 
 
 async def _close_connections(stage: Stage) -> None:
@@ -87,7 +90,8 @@ async def _forbid_writing(stage: Stage) -> None:
     try:
         await trio.sleep(0.3 + stage.chance())
     finally:
-        await stage.call(partial(stage.node.set_permissions, "/"))
+        with trio.move_on_after(UNDO_S, shield=True):
+            await stage.call(partial(stage.node.set_permissions, "/"))
 
 
 async def _reject_publishes(stage: Stage) -> None:
@@ -102,7 +106,8 @@ async def _reject_publishes(stage: Stage) -> None:
     try:
         await trio.sleep(0.3 + stage.chance())
     finally:
-        await stage.eval('rabbit_policy:delete(<<"/">>, <<"full">>, <<"chaos">>)')
+        with trio.move_on_after(UNDO_S, shield=True):
+            await stage.eval('rabbit_policy:delete(<<"/">>, <<"full">>, <<"chaos">>)')
 
 
 async def _reset(stage: Stage) -> None:

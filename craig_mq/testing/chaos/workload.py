@@ -62,7 +62,7 @@ class Producer:
     confirmed: set[int] = attrs.Factory(set[int])
     unsure: Counter[int] = attrs.Factory(Counter[int])
 
-    async def run(self, pause_s: float) -> None:
+    async def run(self, pause_s: float) -> None:  # noqa: ASYNC910 - nothing left to publish is done
         """Publish them all, ``pause_s`` between batches, over as many connections as it takes."""
         while len(self.confirmed) < self.messages:
             try:
@@ -72,7 +72,7 @@ class Producer:
             except TransportError:
                 await trio.sleep(TRY_AGAIN_S)
 
-    async def _publish_rest(self, channel: Channel, pause_s: float) -> None:
+    async def _publish_rest(self, channel: Channel, pause_s: float) -> None:  # noqa: ASYNC910 - as above
         left = [number for number in range(self.messages) if number not in self.confirmed]
         for start in range(0, len(left), IN_FLIGHT):
             if channel.closed is not None:

@@ -61,7 +61,7 @@ class Subscriber:
         while not world.closing:
             self.lifecycle, self._handle, self._events = "starting", None, []
             crash = None
-            with trio.CancelScope() as self._scope:
+            with trio.CancelScope() as self._scope:  # noqa: ASYNC912 - subscribing is the cancel point
                 try:
                     await self._subscribe()
                 except SubscribeDlqError:
@@ -172,6 +172,6 @@ class _Watched:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         try:
-            return await self._block.__aexit__(kind, error, trace)
+            return await self._block.__aexit__(kind, error, trace)  # noqa: ASYNC102 - the transport's own, bounded there
         finally:
             self._subscriber.open_roles.remove(self._role)

@@ -99,7 +99,7 @@ class World:
             self.closing = True
             for subscriber in self.subscribers:
                 subscriber.shutdown()
-            with trio.move_on_after(STOPPING_LIMIT_S) as patience:
+            with trio.move_on_after(STOPPING_LIMIT_S) as patience:  # noqa: ASYNC912 - there are subscribers
                 for subscriber in self.subscribers:
                     await subscriber.ended.wait()
             if patience.cancelled_caught:
@@ -113,7 +113,7 @@ class World:
             left_behind.append(f"{tasks} tasks")
         return self._evidence(unsettled, left_behind)
 
-    async def _let_the_broker_notice(self) -> None:
+    async def _let_the_broker_notice(self) -> None:  # noqa: ASYNC910 - nothing to notice, nothing to wait for
         """Give a broker that could not read a reset its heartbeats' time to miss the client."""
         if self.broker.connections:
             async with self.broker.connect(ConnectionOptions("onlooker")):
@@ -164,7 +164,7 @@ class World:
             left = self._unsettled()
             if not left:
                 return ()
-        return self._unsettled()
+        return self._unsettled()  # noqa: ASYNC910 - the agenda is followed at least once
 
     def _unsettled(self) -> tuple[str, ...]:
         names = self.broker.queues

@@ -178,7 +178,7 @@ class MemoryChannel:
         """Return once everything accepted was handed over."""
         await self._connection.flush(self)
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: ASYNC910 - a refused request has been a checkpoint
         """Close the channel; its unacked deliveries are requeued."""
         if self._closed is not None:
             await trio.lowlevel.checkpoint()
