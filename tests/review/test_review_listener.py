@@ -56,8 +56,8 @@ def exchange(server, sent, *, timeout=5.0):
             peer.shutdown(socket.SHUT_WR)
             while chunk := peer.recv(65536):
                 received += chunk
-        except (ConnectionError, TimeoutError):
-            pass
+        except OSError:
+            pass  # cut off, refused further bytes (ENOTCONN is no ConnectionError), or timed out
     return received
 
 
@@ -141,11 +141,11 @@ def test_slow_senders_are_cut_and_starve_nobody(server):
         for peer in slow:
             peer.sendall(b"GET /api/run HTTP/1.1\r\nHo")
         began = time.monotonic()
-        assert answers(server, timeout=2)
+        assert answers(server)
         for _ in range(3):
             for peer in slow:
                 peer.sendall(b"s")
-            assert answers(server, timeout=2)
+            assert answers(server)
         for peer in slow:
             peer.settimeout(max(0.1, began + 15 - time.monotonic()))
             with suppress(ConnectionResetError):
