@@ -38,7 +38,7 @@ lint: ## types, style, imports and cancellation checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/flake8 --select ASYNC --enable=ASYNC,ASYNC900 craig_mq supervisors
 	@$(BIN)/lint-imports
-	@$(BIN)/mypy && $(BIN)/pyright
+	@$(BIN)/mypy && $(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: ## build the documentation, warnings as errors
 	@.ci/setup-venv test lint docs
