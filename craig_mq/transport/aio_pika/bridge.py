@@ -19,6 +19,8 @@ import trio_asyncio
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
+from craig_mq.transport.aio_pika.log_filter import keep_messages_out_of_the_log
+
 T = TypeVar("T")
 Work = Coroutine[Any, Any, T]
 
@@ -176,7 +178,7 @@ def _on_orphan_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any
     """Let a crash in a background task surface in Trio; keep ordinary ends of aiormq's tasks quiet."""
     error = context.get("exception")
     if error is None or isinstance(error, ORDINARY_ENDS):
-        _LOG.debug("asyncio: %s: %r", context.get("message"), error)
+        _LOG.debug("asyncio: %s: %s", context.get("message"), type(error).__name__)
     else:
         loop.default_exception_handler(context)  # trio-asyncio's raises it from the loop's block
 
@@ -193,6 +195,7 @@ async def open_bridge() -> AsyncGenerator[Bridge, None]:
     crash in a background asyncio task cancels the block and leaves as a group.
     """
     block_error: BaseException | None = None
+    keep_messages_out_of_the_log()
     async with _open_loop() as loop:
         loop.set_exception_handler(_on_orphan_exception)
         bridge = Bridge(loop)
