@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from craig_mq.core.delivery import Delivery
-from craig_mq.operator.lease import MAX_SCAN, lease_queue
+from craig_mq.operator.lease import MAX_SCAN, Lease, lease_queue
 from craig_mq.operator.row import Row, read_row
 from craig_mq.operator.where import Condition, selects
 from craig_mq.transport.broker import Broker
@@ -65,14 +65,25 @@ async def scan_queue(
     Holds capture fields and digests, never bodies. Raises as ``lease_queue``. Cancelled: everything
     is handed back.
     """
-    rows: list[Row] = []
     async with lease_queue(broker, queue, limit=limit, accept_delivery_count=accept_delivery_count) as lease:
-        while (delivery := await lease.receive()) is not None:
-            row = read_row(delivery, lease.received - 1)
-            if selects(where, row, now_s):
-                rows.append(row)
-            on_progress(lease.received, min(lease.depth, limit))
-        return Scan(queue, lease.depth, lease.received, lease.complete, tuple(rows))
+        return await scan_lease(lease, where, now_s=now_s, on_progress=on_progress)
+
+
+async def scan_lease(
+    lease: Lease,
+    where: Sequence[Condition] = (),
+    *,
+    now_s: float,
+    on_progress: Callable[[int, int], None] = ignore_progress,
+) -> Scan:
+    """Read what a lease gives, and keep holding it; return the selected rows. Raises ClosedError."""
+    rows: list[Row] = []
+    while (delivery := await lease.receive()) is not None:
+        row = read_row(delivery, lease.received - 1)
+        if selects(where, row, now_s):
+            rows.append(row)
+        on_progress(lease.received, min(lease.depth, lease.limit))
+    return Scan(lease.queue, lease.depth, lease.received, lease.complete, tuple(rows))
 
 
 async def find_message(

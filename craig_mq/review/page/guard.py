@@ -1,4 +1,4 @@
-"""The page's outer door: which requests come in, and which headers go out with every answer.
+"""A page's outer door: which requests come in, and which headers go out with every answer.
 
 A browser on this machine can be made to send requests here by any site that rebinds its name to a loopback
 address; such requests carry that site's Host, so an allow-list refuses them (421). No CORS header is sent.
@@ -22,7 +22,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _MAX_HEADER_BYTES: Final = 16 * 1024
-_METHODS: Final = ("GET", "HEAD")
+READING: Final = ("GET", "HEAD")
 
 
 def loopback_hosts(port: int) -> frozenset[str]:
@@ -31,11 +31,12 @@ def loopback_hosts(port: int) -> frozenset[str]:
 
 
 class Guard:
-    """ASGI wrapper: no foreign host, unsafe method or oversize header; every answer carries `HEADERS`."""
+    """ASGI wrapper: no foreign host, other method or oversize header; every answer carries `HEADERS`."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], methods: tuple[str, ...] = READING) -> None:
         self._app = app
         self._hosts = hosts
+        self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; a websocket is closed before it opens."""
@@ -52,8 +53,9 @@ class Guard:
             return PlainTextResponse("The request's headers are too large.\n", 431)
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return PlainTextResponse("This server answers on its loopback address only.\n", 421)
-        if scope["method"] not in _METHODS:
-            return PlainTextResponse("Read only.\n", 405, {"Allow": ", ".join(_METHODS)})
+        if scope["method"] not in self._methods:
+            allowed = ", ".join(self._methods)
+            return PlainTextResponse(f"Only {allowed} are answered.\n", 405, {"Allow": allowed})
         return self._app
 
 

@@ -1,4 +1,4 @@
-"""The loopback listener: Anycorn's connections under Trio, each contained, the whole supervised.
+"""The loopback listener of a page: Anycorn's connections under Trio, each contained, the whole supervised.
 
 No request may stop the server. A connection that fails ends alone (Anycorn 0.20.1 raises on a malformed
 `HTTP2-Settings` header); a failure of the accepting loop itself is logged and the loop starts again on the
@@ -9,7 +9,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 import trio
 from anycorn import Config
@@ -31,12 +31,13 @@ _RESTART_DELAY_S: Final = 0.5
 Connection = Callable[[SocketStream], Awaitable[None]]
 
 
-def bind_loopback(port: int) -> socket.socket:
-    """Return a listening socket on 127.0.0.1; port 0 picks a free one. Raises OSError if it is taken."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def bind_loopback(port: int, host: Literal["127.0.0.1", "::1"] = "127.0.0.1") -> socket.socket:
+    """Return a listening socket on a loopback address; port 0 picks a free one. Raises OSError if taken."""
+    family = socket.AF_INET if host == "127.0.0.1" else socket.AF_INET6
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
+        listening.bind((host, port))
         listening.listen(_MAX_CONNECTIONS)
     except OSError:
         listening.close()
@@ -64,7 +65,7 @@ async def keep_serving(listening: socket.socket, connection: Connection) -> None
                 async with await SocketListener.from_socket(duplicate) as listener:
                     await listener.serve(connection)
         except* Exception:  # noqa: BLE001 - whatever failed, a closed listener is the worst answer
-            _LOG.exception("the review's listener failed; starting it again")
+            _LOG.exception("the page's listener failed; starting it again")
         await trio.sleep(_RESTART_DELAY_S)
 
 
