@@ -17,6 +17,15 @@ from craig_mq.core.errors import DlqConfigError
 E_ACUTE = "\u00e9"
 
 
+def _refusal(*names: Any) -> DlqConfigError | None:
+    """Why ``validate_names`` refuses these, or None."""
+    try:
+        validate_names(*names)
+    except DlqConfigError as error:
+        return error
+    return None
+
+
 def test_the_defaults_are_those_of_the_adr() -> None:
     """By default: 10 min TTL, cap 12, 3 invocations, a sample every 30 s: about two hours of outage."""
     config = DlqRetryConfig()
@@ -183,7 +192,7 @@ def test_the_derived_name_and_its_length_are_named() -> None:
 @pytest.mark.parametrize("queue", ["q" * 244, E_ACUTE * 122, "\U0001f600" * 60, "security.dlq", " "])
 def test_a_name_whose_siblings_fit_is_accepted(queue: str) -> None:
     """NAME-01: a queue whose .parking and .quarantine names fit 255 bytes is accepted."""
-    validate_names(queue, ("dlq.#",))
+    assert _refusal(queue, ("dlq.#",)) is None
 
 
 @pytest.mark.parametrize(
@@ -205,5 +214,5 @@ def test_bad_binding_keys_are_refused(keys: Any, said: str) -> None:
 
 def test_returns_past_the_exchange_need_no_binding() -> None:
     """With return_route "queue" an empty set of binding keys is fine, and 255 bytes of key always are."""
-    validate_names("security.dlq", (), "queue")
-    validate_names("security.dlq", ("k" * 255, E_ACUTE * 127))
+    assert _refusal("security.dlq", (), "queue") is None
+    assert _refusal("security.dlq", ("k" * 255, E_ACUTE * 127)) is None

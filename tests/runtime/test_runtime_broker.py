@@ -138,6 +138,7 @@ async def test_a_deleted_queue_comes_back(station):
         await station.until(lambda: subscription.snapshot().main.consuming)
         await station.publish()
         await station.until(lambda: subscription.statistics().acked == 1)
+        assert await station.look(QUEUE) == (0, 1)
         subscription.shutdown()
 
 

@@ -145,14 +145,14 @@ def ready_count(broker: Broker, options: ConnectionOptions) -> Callable[[str], A
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], Awaitable[object]], object], Awaitable[None]]:
-    """Ask until the answer is the expected one: what a broker does after a close has no reply."""
+def eventually() -> Callable[[Callable[[], Awaitable[object]], object], Awaitable[object]]:
+    """Ask for 10 s at most until the answer is the expected one: work after a close has no reply."""
 
-    async def ask(question: Callable[[], Awaitable[object]], expected: object) -> None:
+    async def ask(question: Callable[[], Awaitable[object]], expected: object) -> object:
         answer: object = None
         with trio.move_on_after(10):
             while (answer := await question()) != expected:
                 await trio.sleep(0.05)
-        assert answer == expected
+        return answer
 
     return ask

@@ -89,7 +89,7 @@ async def test_a_nack_without_requeue_drops(channel, new_queue, to_queue, take, 
     channel.nack_nowait(delivery.delivery_tag, requeue=False)
     await consumer.cancel()
     await channel.aclose()
-    await eventually(lambda: ready_count(queue), 0)
+    assert await eventually(lambda: ready_count(queue), 0) == 0
 
 
 async def test_multiple_settles_everything_up_to_the_tag(
@@ -103,7 +103,7 @@ async def test_multiple_settles_everything_up_to_the_tag(
     channel.ack_nowait(deliveries[3].delivery_tag, multiple=True)
     await channel.flush()
     await channel.aclose()
-    await eventually(lambda: ready_count(queue), 2)
+    assert await eventually(lambda: ready_count(queue), 2) == 2
 
 
 async def test_a_closed_channel_gives_back_what_it_held_in_order(
@@ -250,7 +250,7 @@ async def test_a_get_takes_one_message_that_must_be_settled(
     assert (delivery.body, delivery.redelivered) == (b"one", False)
     assert await channel.get(queue) is None
     await other.aclose()
-    await eventually(lambda: ready_count(queue), 1)
+    assert await eventually(lambda: ready_count(queue), 1) == 1
     again = await channel.get(queue)
     assert again is not None
     assert again.redelivered

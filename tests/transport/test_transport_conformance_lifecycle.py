@@ -102,6 +102,8 @@ async def test_many_channels_come_and_go(connection, new_queue):
         channel = await connection.open_channel()
         await channel.declare_queue(QueueSpec(queue), passive=True)
         await channel.aclose()
+        assert channel.closed == GRACEFUL
+    assert connection.closed is None
 
 
 async def test_a_cancelled_receive_loses_nothing(channel, new_queue, to_queue, take):
@@ -154,7 +156,7 @@ async def test_a_cancelled_consume_leaves_no_consumer(
 
     if channel.closed is None:
         await channel.aclose()
-    await eventually(state, (1, 0))
+    assert await eventually(state, (1, 0)) == (1, 0)
 
 
 @pytest.mark.parametrize("checkpoints", range(4))

@@ -211,7 +211,7 @@ async def test_expired_messages_are_gone(channel, new_queue, to_queue, eventuall
     async def ready() -> int:
         return (await channel.declare_queue(QueueSpec(queue), passive=True)).ready
 
-    await eventually(ready, 0)
+    assert await eventually(ready, 0) == 0
     assert await channel.get(queue) is None
 
 
@@ -225,7 +225,7 @@ async def test_a_rejected_message_is_dead_lettered_with_its_history(
     delivery = await channel.get(source)
     assert delivery is not None
     channel.nack_nowait(delivery.delivery_tag, requeue=False)
-    await eventually(lambda: ready_count(target), 1)
+    assert await eventually(lambda: ready_count(target), 1) == 1
     dead = await channel.get(target)
     assert dead is not None
     assert (dead.body, dead.routing_key, dead.properties.headers["mine"]) == (b"dead", target, 1)

@@ -198,6 +198,7 @@ async def test_two_brokers_side_by_side_and_one_after_another(vhost_url):
         ):
             await (await one.open_channel()).aclose()
             await (await two.open_channel()).aclose()
+            assert (one.closed, two.closed) == (None, None)
             await one.aclose()
             await two.aclose()
 

@@ -52,9 +52,10 @@ async def test_an_ack_to_a_frozen_peer_is_written_but_not_processed(aio_proxied,
             await channel.flush()
         connection.abort()
         aio_proxied.proxy.reset()
-    with trio.fail_after(10):
+    with trio.move_on_after(10):
         while await ready(aio_proxied.direct, "q") != 1:
             await trio.sleep(0.1)
+    assert await ready(aio_proxied.direct, "q") == 1
 
 
 async def test_acks_and_nacks_reach_the_broker(aio_broker, fill):

@@ -38,10 +38,12 @@ async def _ready(url: str, queue: str) -> int:
         return state.ready
 
 
-async def _eventually_ready(url: str, queue: str, expected: int) -> None:
-    with trio.fail_after(60):
+async def _eventually_ready(url: str, queue: str, expected: int) -> int:
+    """Wait until ``expected`` messages are ready, for 60 s at most; how many are."""
+    with trio.move_on_after(60):
         while await _ready(url, queue) != expected:
             await trio.sleep(0.2)
+    return await _ready(url, queue)
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ async def test_an_unknown_delivery_tag_ends_the_channel_with_the_brokers_text(ch
     assert isinstance(reason, ChannelClose)
     assert (reason.code, reason.class_id, reason.method_id) == (406, 60, 80)
     assert "unknown delivery tag 999" in reason.text
-    await _eventually_ready(vhost_url, "q", 3)
+    assert await _eventually_ready(vhost_url, "q", 3) == 3
 
 
 async def test_a_deleted_queue_is_heard_of(channel):
@@ -176,7 +178,7 @@ async def test_acks_before_a_close_are_certain_on_a_quorum_queue(channel, vhost_
         for delivery in reversed(deliveries[1:]):  # the first stays open: no multiple ack is possible
             settling.ack_nowait(delivery.delivery_tag)
         await connection.aclose()
-    await _eventually_ready(vhost_url, "quorum", 1)
+    assert await _eventually_ready(vhost_url, "quorum", 1) == 1
 
 
 async def test_acks_after_the_consumer_was_cancelled_are_certain_too(channel, vhost_url):
@@ -192,7 +194,7 @@ async def test_acks_after_the_consumer_was_cancelled_are_certain_too(channel, vh
         for delivery in reversed(deliveries[1:]):
             settling.ack_nowait(delivery.delivery_tag)
         await connection.aclose()
-    await _eventually_ready(vhost_url, "quorum", 1)
+    assert await _eventually_ready(vhost_url, "quorum", 1) == 1
 
 
 async def test_a_frozen_network_is_noticed_and_let_go_of(rabbit, vhost_url):
@@ -226,7 +228,7 @@ async def test_an_ack_into_a_frozen_network_is_no_evidence(rabbit, vhost_url):
                 await channel.flush()
             proxy.reset()
         proxy.heal()
-    await _eventually_ready(vhost_url, "q", 1)
+    assert await _eventually_ready(vhost_url, "q", 1) == 1
 
 
 async def test_a_swallowed_confirm_leaves_the_publish_unknown(rabbit, vhost_url):
@@ -241,7 +243,7 @@ async def test_a_swallowed_confirm_leaves_the_publish_unknown(rabbit, vhost_url)
         with trio.move_on_after(1) as bound:
             await channel.publish(_publication("m"))
         assert bound.cancelled_caught
-    await _eventually_ready(vhost_url, "q", 1)
+    assert await _eventually_ready(vhost_url, "q", 1) == 1
 
 
 async def test_a_half_written_publish_does_not_hold_up_the_close(rabbit, vhost_url):
