@@ -18,6 +18,7 @@ import trio
 import trio_asyncio
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
+from trio_asyncio._base import TrioAsyncioExit
 
 from craig_mq.transport.aio_pika.log_filter import keep_messages_out_of_the_log
 
@@ -30,6 +31,7 @@ _LOG = logging.getLogger(__name__)
 # What aiormq's own background tasks end with when a connection or channel ends; the end itself is
 # reported by the connection's lifetime, so a task whose exception nobody fetched tells nothing new.
 ORDINARY_ENDS = (AMQPError, ChannelInvalidStateError, OSError, EOFError, asyncio.CancelledError)
+_EXITS = (SystemExit, KeyboardInterrupt)
 
 
 class Detached(Generic[T]):
@@ -124,6 +126,7 @@ class Bridge:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.exit: SystemExit | KeyboardInterrupt | None = None
         # trio-asyncio finds its loop in a context variable. Tasks started before the loop was
         # opened do not have it, so every crossing enters this context (field failure TRIO-04).
         self._context = contextvars.copy_context()
@@ -177,10 +180,32 @@ def on_closing(
 def _on_orphan_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Let a crash in a background task surface in Trio; keep ordinary ends of aiormq's tasks quiet."""
     error = context.get("exception")
-    if error is None or isinstance(error, ORDINARY_ENDS):
+    if error is None or isinstance(error, (*ORDINARY_ENDS, *_EXITS)):  # exits: see _survive_exits
         _LOG.debug("asyncio: %s: %s", context.get("message"), type(error).__name__)
     else:
         loop.default_exception_handler(context)  # trio-asyncio's raises it from the loop's block
+
+
+def _survive_exits(bridge: Bridge, block: trio.CancelScope) -> None:
+    """Let an exit raised in the loop cancel the block instead of killing the loop (field failure CLI-02).
+
+    asyncio hands SystemExit and KeyboardInterrupt through its callbacks on purpose, out of the loop. A
+    dead loop resolves nothing any more, so the block's own end, which waits for its tasks, would hang.
+    """
+    loop = cast("Any", bridge.loop)
+    run_one = loop._main_loop_one  # noqa: SLF001 - trio-asyncio has no public place to see them
+
+    async def guarded(**options: bool) -> None:  # noqa: ASYNC910 - the loop's own step
+        try:
+            await run_one(**options)
+        except TrioAsyncioExit:
+            raise  # how the loop itself is stopped
+        except _EXITS as error:
+            bridge.exit = error
+            block.cancel(reason=f"{type(error).__name__} inside the asyncio loop")
+
+    loop._main_loop_one = guarded  # noqa: SLF001
+    bridge.loop.call_soon(lambda: None)  # what runs next still runs in the step under way, unguarded
 
 
 def _open_loop() -> AbstractAsyncContextManager[asyncio.AbstractEventLoop]:
@@ -192,18 +217,23 @@ async def open_bridge() -> AsyncGenerator[Bridge, None]:
     """Run an asyncio loop for the length of the block.
 
     An exception of the block leaves as it is, not wrapped in the groups of the loop's nurseries; a
-    crash in a background asyncio task cancels the block and leaves as a group.
+    crash in a background asyncio task cancels the block and leaves as a group; SystemExit and
+    KeyboardInterrupt raised by a callback or task cancel the block and leave as they are.
     """
     block_error: BaseException | None = None
     keep_messages_out_of_the_log()
     async with _open_loop() as loop:
         loop.set_exception_handler(_on_orphan_exception)
         bridge = Bridge(loop)
-        try:
-            yield bridge
-        except BaseException as error:  # noqa: BLE001, ASYNC103 - raised below, outside the loop's nurseries
-            block_error = error
+        with trio.CancelScope() as block:  # noqa: ASYNC100 - the checkpoints are those of the block
+            _survive_exits(bridge, block)
+            try:
+                yield bridge
+            except BaseException as error:  # noqa: BLE001, ASYNC103 - raised below, outside the loop's nurseries
+                block_error = error
         with trio.move_on_after(_SETTLE_BOUND_S, shield=True):
             await bridge.wait_quiet()
+    if bridge.exit is not None:
+        raise bridge.exit from block_error
     if block_error is not None:
         raise block_error

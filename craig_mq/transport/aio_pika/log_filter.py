@@ -7,6 +7,7 @@ the body; ``connection.start-ok`` holds the password), and attach exceptions who
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 _LIBRARIES = ("aiormq", "aio_pika")
 _MADE_LATER = ("aiormq.connection.marshall",)  # fetched by name at its first record
@@ -50,9 +51,11 @@ class _TypeName:
         return self._text
 
 
-def _values(args: object) -> tuple[object, ...]:
+def _values(args: tuple[object, ...] | Mapping[str, object] | None) -> tuple[object, ...]:
     """Return a record's arguments; a lone mapping, which logging unpacks by name, as one value."""
-    return args if isinstance(args, tuple) else () if args is None else (args,)
+    if args is None:
+        return ()
+    return args if isinstance(args, tuple) else (args,)
 
 
 def _harmless(value: object) -> object:

@@ -128,6 +128,42 @@ async def test_a_crash_in_a_background_task_surfaces():
     assert caught.group_contains(LookupError, match="nobody awaits me")
 
 
+@pytest.mark.parametrize("where", ["callback", "timer", "task", "first callback"])
+@pytest.mark.parametrize("exit_error", [SystemExit(3), KeyboardInterrupt()])
+async def test_an_exit_inside_the_loop_ends_the_block(where, exit_error):
+    """CLI-02: SystemExit or KeyboardInterrupt in asyncio code leaves the block as it is; nothing hangs."""
+
+    def leave() -> None:
+        raise exit_error
+
+    async def leave_later() -> None:
+        await asyncio.sleep(0.01)
+        leave()
+
+    cleaned: list[str] = []
+    with trio.fail_after(5), pytest.raises(type(exit_error)) as caught:  # noqa: PT012 - the block is what is tested
+        async with open_bridge() as bridge:
+            if where != "first callback":
+                await bridge.pass_through()
+            if where == "task":
+                bridge.create_task(leave_later())
+            elif where == "timer":
+                bridge.loop.call_later(0.01, leave)
+            else:
+                bridge.loop.call_soon(leave)
+            tasks = DetachedTasks(bridge)
+            call = tasks.detach(_stubborn(0.02))
+            try:
+                await call.wait()
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await tasks.stop()  # the loop still runs what the block needs for its end
+                    cleaned.append("stopped")
+    assert caught.value is exit_error
+    assert cleaned == ["stopped"]
+
+
 async def test_hand_overs_survive_a_busy_loop_and_random_cancels():
     """TRIO-03: 300 hand-overs under load, each cancelled or not, all end; none stays pending."""
     finished = 0
