@@ -114,6 +114,30 @@ class Screen:
             " || !document.getElementById('problem').hidden)"
         )
 
+    def wait_for_caption(self, sentence):
+        """Wait until the visible sentence is this one."""
+        self.page.wait_for_function(
+            "text => document.getElementById('caption').textContent === text", arg=sentence
+        )
+
+    def disabled(self, selector):
+        """Whether a button says it can't be pressed."""
+        return self.page.get_attribute(selector, "aria-disabled") == "true"
+
+    def set_parameters(self, params):
+        """Fill the form by pointer and keys, as a person would, with what differs from the shown values."""
+        for name, value in params.as_dict().items():
+            field = self.page.locator(f"#parameters [name={name}]")
+            if isinstance(value, bool):
+                field.set_checked(value)
+            elif name in {"action", "identity"}:
+                self.page.locator(f"#parameters [name={name}][value={value}]").check()
+            elif field.evaluate("one => one.tagName") == "SELECT":
+                field.select_option(str(value))
+            else:
+                field.fill(str(value))
+                field.press("Tab")
+
     @property
     def caption(self):
         """The visible sentence."""
