@@ -145,13 +145,13 @@ class LadderPerformer:
 
         Cancelled: the outcome is unknown and the delivery stays unacked.
         """
-        sources = self._plan.sources
+        plan, delivery, error = self._plan, flight.delivery, order.error or _NO_ERROR
         publication = client_dead_letter(
-            flight.delivery,
-            self._plan.queue,
-            order.error or _NO_ERROR,
-            message_id=str(sources.uuid7()),
-            at_s=sources.now(),
+            delivery,
+            plan.queue,
+            error,
+            message_id=str(plan.sources.uuid7()),
+            at_s=plan.first_failures.moment(delivery.body, error, plan.sources.now()),
         )
 
         def told(confirmation: Confirmation) -> None:
@@ -225,6 +225,8 @@ class LadderPerformer:
                 tally.requeued += 1
             case "dead_lettered":
                 tally.dead_lettered += 1
+                if flight.delivery.properties.message_id is None:
+                    self._live.arm.forget(flight.delivery)  # another message may be alike in every byte
                 by = self._plan.config.dead_letter_by
                 malformed = flight.envelope is None
                 self._plan.reporter.emit(DeadLettered(self._plan.queue, flight.envelope_id, by, malformed))

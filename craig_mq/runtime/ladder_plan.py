@@ -9,6 +9,7 @@ import attrs
 
 from craig_mq.core.config import SubscriptionConfig, SubscriptionOptions
 from craig_mq.core.envelope import EventEnvelope
+from craig_mq.core.first_failure import FirstFailures
 from craig_mq.core.identity import ConfirmedUnacked
 from craig_mq.core.received_event import ReceivedEvent
 from craig_mq.core.topology import Topology
@@ -71,7 +72,8 @@ class EventTally:
 class LadderPlan:
     """One subscription to an ordinary queue: where, what, how, and whom to tell.
 
-    ``struck`` remembers, over sessions, what was requeued after a failure here.
+    ``struck`` remembers, over sessions, what was requeued after a failure here, and ``first_failures``
+    when an event first failed for good.
     """
 
     broker: Broker
@@ -86,3 +88,4 @@ class LadderPlan:
     gate: StartGate
     tally: EventTally
     struck: ConfirmedUnacked = attrs.field(factory=ConfirmedUnacked, init=False)
+    first_failures: FirstFailures = attrs.field(factory=FirstFailures, init=False)

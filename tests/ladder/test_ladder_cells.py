@@ -187,6 +187,18 @@ async def test_a_malformed_one_survives_a_settlement_failure(ladder, autojump_cl
     assert subscription.statistics().duplicates_absorbed == 1
 
 
+async def test_a_twin_of_a_dead_letter_gets_a_copy_of_its_own(ladder, autojump_clock):
+    """RET-01: of two malformed messages alike in every byte, each is acked for its own copy only."""
+    ladder.broker.inject(FaultPlan((Fault("publish", Nack(), connection=PUBLISHING, index=2),)))
+    async with ladder.subscribed() as subscription:
+        ladder.publish(body=b"[]")
+        await trio.sleep(1)
+        ladder.publish(body=b"[]")  # nacked at first: it comes again, marked redelivered
+        await trio.sleep(5)
+    assert ladder.broker.queue("dead").bodies == (b"[]", b"[]")
+    assert subscription.statistics().duplicates_absorbed == 0
+
+
 @BOTH
 @pytest.mark.parametrize("failures", [0, 1, 9])
 async def test_shutdown_lets_a_handler_finish(ladder, by: By, failures: int, autojump_clock):
