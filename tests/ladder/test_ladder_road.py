@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,12 @@ class Road:
 
     def effects(self) -> Counter[str]:
         """How often each event had its effect."""
-        with sqlite3.connect(self.database) as connection:
+        with closing(sqlite3.connect(self.database)) as connection, connection:
             return Counter(row[0] for row in connection.execute("SELECT id FROM effect"))
 
     def audited(self) -> Counter[str]:
         """How many rows the ledger has of each event."""
-        with sqlite3.connect(self.ledger) as connection:
+        with closing(sqlite3.connect(self.ledger)) as connection, connection:
             return Counter(row[0] for row in connection.execute("SELECT envelope_id FROM occurrence"))
 
     def done(self) -> bool:
@@ -111,7 +112,7 @@ class Road:
     async def run(self, rabbit: RabbitNode, restarts: int) -> Account:
         """Run until every event has come to its end, restarting the broker on the way."""
         began = trio.current_time()
-        with sqlite3.connect(self.database) as connection:
+        with closing(sqlite3.connect(self.database)) as connection, connection:
             connection.execute("CREATE TABLE effect (id text)")
         async with (
             open_broker(self.url) as broker,

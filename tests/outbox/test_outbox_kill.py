@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ STEPS = ("after read", "before publish", "before confirm", "after confirm", "bef
 
 def waiting(path: Path) -> set[int]:
     """The numbers of the rows that are not marked."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT body FROM craig_outbox WHERE published_at IS NULL").fetchall()
     return {json.loads(body)["payload"] for (body,) in rows}
 
@@ -36,7 +37,7 @@ async def test_a_killed_relay_loses_nothing(vhost_url, tmp_path, step: str):
     path = tmp_path / "service.db"
     url = f"sqlite:///{path}"
     await create_outbox(url)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for n in range(4):
             envelope = EventEnvelope(
                 str(uuid.uuid4()), "shop", "order.placed", "2026-11-30T10:00:00Z", json.dumps(n).encode()

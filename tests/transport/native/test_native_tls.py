@@ -51,6 +51,9 @@ class _Authority:
         return certificate, key
 
 
+_CA_USAGE = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13 verifies strictly
+
+
 def _openssl(*arguments: object) -> None:
     subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
 
@@ -60,7 +63,7 @@ def authority(tmp_path_factory) -> _Authority:
     """An authority that no system trusts."""
     folder = tmp_path_factory.mktemp("ca")
     new = ("-newkey", "rsa:2048", "-nodes", "-keyout", folder / "ca.key", "-out", folder / "ca.pem")
-    _openssl("req", "-x509", *new, "-days", "2", "-subj", "/CN=test authority")
+    _openssl("req", "-x509", *new, "-days", "2", "-subj", "/CN=test authority", *_CA_USAGE)
     return _Authority(folder)
 
 
