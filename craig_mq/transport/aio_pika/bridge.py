@@ -196,13 +196,19 @@ def _survive_exits(bridge: Bridge, block: trio.CancelScope) -> None:
     run_one = loop._main_loop_one  # noqa: SLF001 - trio-asyncio has no public place to see them
 
     async def guarded(**options: bool) -> None:  # noqa: ASYNC910 - the loop's own step
+        step = run_one(**options)
+        frame = step.cr_frame
         try:
-            await run_one(**options)
+            await step
         except TrioAsyncioExit:
             raise  # how the loop itself is stopped
         except _EXITS as error:
             bridge.exit = error
             block.cancel(reason=f"{type(error).__name__} inside the asyncio loop")
+        finally:
+            # A crashed task's traceback leads back to this frame, and its handle to the task: a cycle,
+            # and the crash would be reported whenever the collector next comes by (Python >= 3.12).
+            frame.clear()
 
     loop._main_loop_one = guarded  # noqa: SLF001
     bridge.loop.call_soon(lambda: None)  # what runs next still runs in the step under way, unguarded
