@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -108,6 +109,46 @@ async def test_a_kill_at_every_message_loses_nothing(
             assert (result.in_folder, result.acked_only) == (6, int(after_line))
             assert desk.quarantined == ()
             assert [line.body for line in verify_folder(tmp_path / "drained")] == list(bodies)
+
+
+@pytest.mark.parametrize(("messages", "faults"), [(40, 4), pytest.param(1_000, 20, marks=pytest.mark.soak)])
+async def test_faults_in_turn_lose_nothing(
+    autojump_clock, broker, ward, fill, drain, desk, tmp_path, monkeypatch, messages, faults
+) -> None:
+    """Killed and out of disk at random lines, in turn, each capture is on disk or queued; all come back."""
+    bodies = fill(*(ward.malformed(b"\xff%d" % n) for n in range(messages)))
+    chance, path = random.Random(messages), tmp_path / "drained" / "drain.jsonl"
+    for fault in range(faults):
+        with monkeypatch.context() as patch:
+            at = chance.randrange(messages // faults)
+            if fault % 2:
+                _full_at(patch, at)
+            else:
+                _kill_at(patch, broker, at, after_line=chance.random() < 0.5)
+            with pytest.raises(OSError, match=r"killed|No space"):
+                await drain()
+        assert path.read_bytes().count(b"\n") + len(desk.quarantined) in {messages, messages + 1}
+        assert desk.quarantined == bodies[messages - len(desk.quarantined) :]
+    assert (await drain()).in_folder == messages
+    assert desk.quarantined == ()
+    _check_with_sha256sum(path.parent)
+    assert [line.body for line in verify_folder(path.parent)] == list(bodies)
+    assert (await import_folder(broker, ward.quarantine, path.parent, stop=Shutdown())).imported == messages
+    assert desk.quarantined == bodies
+
+
+def _full_at(patch, at: int) -> None:
+    """Let the disk be full in the middle of a line."""
+    count, real = [0], os.pwrite
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        count[0] += 1
+        if count[0] > at:
+            real(descriptor, data[: len(data) // 2], offset)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, offset)
+
+    patch.setattr(os, "pwrite", full)
 
 
 def _kill_at(patch, broker, at: int, *, after_line: bool) -> None:

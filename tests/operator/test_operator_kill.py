@@ -1,11 +1,16 @@
 """A redrive killed at any step resumes with the exact remainder."""
 
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 import trio
 
+from craig_mq.audit import AuditStore, open_store
+from craig_mq.audit.handler import row_of
+from craig_mq.core.dead_letter import DeadLetterDelivery, build_dead_letter_delivery
+from craig_mq.core.delivery import Delivery
 from craig_mq.operator.errors import BadJournal
 from craig_mq.operator.journal import Journal, Step, open_journal
 from craig_mq.operator.redrive import redrive_plan
@@ -62,16 +67,32 @@ async def _killed_run(desk, plan, kill: Kill, path: Path) -> None:
         trio.lowlevel.remove_instrument(kill)
 
 
-async def test_a_kill_at_every_await_loses_nothing(autojump_clock, broker, desk, ward, fill) -> None:
+@pytest.fixture
+async def ledger(tmp_path: Path) -> AsyncIterator[AuditStore]:
+    """An audit ledger of the test's own."""
+    async with open_store(f"sqlite:///{tmp_path}/audit.db") as store:
+        yield store
+
+
+async def _record(store: AuditStore, queue: str, bodies: Sequence[bytes]) -> Counter[str]:
+    """Record redriven messages as the ledger's handler does; what their rows came to."""
+    outcomes: Counter[str] = Counter()
+    for body in bodies:
+        subject = build_dead_letter_delivery(Delivery(1, "craig.dlx", "dlq.svc.a", False, body), queue=queue)
+        assert isinstance(subject, DeadLetterDelivery)
+        outcomes[type(await store.record(row_of(subject.dead_letter(1)))).__name__] += 1
+    return outcomes
+
+
+async def test_a_kill_at_every_await_loses_nothing(autojump_clock, broker, desk, ward, fill, ledger) -> None:
     """Killed before any step of a run, the next one leaves each planned message redriven at least once.
 
     Twice only where the kill fell between publish and journaled confirm, with the same capture_id and
-    token; everything else stays in quarantine, in order.
+    token, which the ledger absorbs; everything else stays in quarantine, in order.
     """
     at_step, doubled = 0, 0
     while True:
         at_step += 1
-        ward.built = 0
         broker.purge(ward.quarantine)
         broker.purge(ward.queue)
         bodies = fill(*(ward.capture(error="ab"[n % 2]) for n in range(4)))
@@ -87,6 +108,9 @@ async def test_a_kill_at_every_await_loses_nothing(autojump_clock, broker, desk,
         assert copies.total() - 2 <= found["uncertain"] <= 1, at_step
         tokens = {ward.read(body).occurrence_token for body in broker.queue(ward.queue).bodies}
         assert tokens == {entry.token for entry in plan.selected}, at_step
+        assert await _record(ledger, ward.queue, broker.queue(ward.queue).bodies) == Counter(
+            Recorded=2, Phantom=copies.total() - 2
+        )
         assert desk.quarantined == bodies[1::2], at_step
         doubled += copies.total() - 2
         if not kill.happened:
