@@ -108,9 +108,25 @@ class Detail(Measured):
         return lines
 
 
+class Restarts(Measured):
+    """``measured-restarts``: supervisors-restarts.json, with the time per member for group restarts."""
+
+    def lines(self, results: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:  # noqa: ARG002
+        """Render one row a strategy and size."""
+        rows = json.loads((RESULTS / "supervisors-restarts.json").read_text(encoding="utf-8"))
+        lines = ["| what | children | median | per member | clock |", "|---|--:|--:|--:|---|"]
+        for row in rows:
+            microseconds, children = row["value"], row["children"]
+            each = "–" if row["name"].endswith("one_for_one") else f"{microseconds / children:,.0f} µs"
+            median = f"{microseconds:,.0f} µs" if microseconds < 10_000 else f"{microseconds / 1e3:,.0f} ms"
+            lines.append(f"| {row['name']} | {children:,} | {median} | {each} | {row['clock']} |")
+        return lines
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("measured-on", MeasuredOn)
     app.add_directive("measured-rates", Rates)
     app.add_directive("measured-detail", Detail)
+    app.add_directive("measured-restarts", Restarts)
     return {"parallel_read_safe": True}
