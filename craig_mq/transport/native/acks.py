@@ -31,6 +31,11 @@ class AckCoalescer:
         """Whether an ack waits for ``emit``."""
         return bool(self._accepted or self._ready)
 
+    @property
+    def outstanding(self) -> int:
+        """How many deliveries are not settled yet."""
+        return len(self._outstanding)
+
     def delivered(self, delivery_tag: int) -> None:
         """Count a delivery as outstanding."""
         self._outstanding[delivery_tag] = None

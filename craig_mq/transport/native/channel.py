@@ -138,9 +138,10 @@ class NativeChannel(PublishingChannel):
         if multiple:
             self._protocol.outbox.put(self._acks.ack_up_to(delivery_tag))
         else:
-            if not self._acks.accepted:
-                self._protocol.outbox.defer(self._acks)
+            waiting = self._acks.accepted
             self._acks.ack(delivery_tag)
+            if not waiting:
+                self._protocol.outbox.defer(self._acks, prompt=not self._acks.outstanding)
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """See the protocol."""

@@ -65,9 +65,11 @@ class PublishingChannel(ChannelCalls):
             return Unconfirmed(f"a content header of {len(header)} bytes exceeds a frame", sent=False)
         task = trio.lowlevel.current_task()
         publish = PublishInFlight(publication.properties.message_id, task)
+        alone = not self._confirms
         self._confirms.register(publish)
         if len(body) <= payload_max:
-            self._protocol.outbox.put(methods.encode_small_content(self.number, route, header, body))
+            frames = methods.encode_small_content(self.number, route, header, body)
+            self._protocol.outbox.put(frames, prompt=alone)
         else:
             self._protocol.outbox.put_all(
                 methods.encode_large_content(self.number, route, header, body, payload_max)

@@ -27,6 +27,13 @@ class ByteStream(Protocol):
         """
         ...
 
+    def send_nowait(self, data: bytes) -> int:
+        """Hand over what goes without waiting; return how many bytes, 0 where anything is in the way.
+
+        Never raises: a failure shows at the next ``send_all``.
+        """
+        ...
+
     def close(self) -> None:
         """Close with a FIN, synchronously; what the operating system has accepted still goes out."""
         ...
@@ -51,6 +58,10 @@ class TlsStream:
     async def send_all(self, data: bytes) -> None:
         """See ByteStream."""
         await self._stream.send_all(data)
+
+    def send_nowait(self, data: bytes) -> int:  # noqa: ARG002 - the protocol's signature
+        """See ByteStream. Trio's TLS only knows how to wait."""
+        return 0
 
     def close(self) -> None:
         """See ByteStream."""
@@ -103,6 +114,13 @@ class TcpStream:
                 await trio.lowlevel.wait_writable(self._socket)
             except OSError as error:
                 raise self._failure() from error
+
+    def send_nowait(self, data: bytes) -> int:
+        """See ByteStream."""
+        try:
+            return self._socket.send(data)
+        except OSError:
+            return 0
 
     def _failure(self) -> trio.ClosedResourceError | trio.BrokenResourceError:
         if self._socket.fileno() < 0:

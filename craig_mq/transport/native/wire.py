@@ -73,7 +73,7 @@ class Emitter(Protocol):
         ...
 
 
-def _nobody_waits() -> None:
+def _nobody_waits(_prompt: bool) -> None:
     """Stand in until a writer listens."""
 
 
@@ -81,7 +81,8 @@ class Outbox:
     """Whole frames accepted for sending, in order.
 
     ``accepted`` counts bytes ever accepted, so that a flush is a comparison of two counters.
-    ``on_work`` is called when there is work and there was none before.
+    ``on_work`` is called when there is work and there was none before; its argument says whether
+    more is unlikely to follow in this scheduling pass, so that waiting for company gains nothing.
     """
 
     __slots__ = ("_chunks", "_emitters", "accepted", "on_work")
@@ -91,18 +92,18 @@ class Outbox:
         self._chunks: list[bytes | memoryview] = []
         self._emitters: list[Emitter] = []
         self.accepted = 0
-        self.on_work: Callable[[], None] = _nobody_waits
+        self.on_work: Callable[[bool], None] = _nobody_waits
 
     def __bool__(self) -> bool:
         return bool(self._chunks or self._emitters)
 
-    def put(self, chunk: bytes) -> None:
-        """Accept one chunk of whole frames."""
+    def put(self, chunk: bytes, *, prompt: bool = False) -> None:
+        """Accept one chunk of whole frames; ``prompt`` as for ``on_work``."""
         idle = not self._chunks and not self._emitters
         self._chunks.append(chunk)
         self.accepted += len(chunk)
         if idle:
-            self.on_work()
+            self.on_work(prompt)
 
     def put_all(self, chunks: list[bytes | memoryview]) -> None:
         """Accept many chunks that form whole frames together."""
@@ -110,14 +111,14 @@ class Outbox:
         self._chunks += chunks
         self.accepted += sum(map(len, chunks))
         if idle:
-            self.on_work()
+            self.on_work(False)
 
-    def defer(self, emitter: Emitter) -> None:
-        """Ask ``emitter`` for its frames when the next batch is taken."""
+    def defer(self, emitter: Emitter, *, prompt: bool = False) -> None:
+        """Ask ``emitter`` for its frames when the next batch is taken; ``prompt`` as for ``on_work``."""
         idle = not self._chunks and not self._emitters
         self._emitters.append(emitter)
         if idle:
-            self.on_work()
+            self.on_work(prompt)
 
     def settle(self) -> int:
         """Turn every deferred emitter into frames; return ``accepted`` as it then is."""
@@ -137,6 +138,10 @@ class Outbox:
         data = chunks[0] if len(chunks) == 1 and isinstance(chunks[0], bytes) else b"".join(chunks)
         chunks.clear()
         return data
+
+    def take_back(self, rest: bytes) -> None:
+        """Accept again, before everything else, the end of a piece that was taken and not sent."""
+        self._chunks.insert(0, rest)
 
     def discard(self) -> None:
         """Forget everything not taken: the connection has ended."""
