@@ -8,7 +8,6 @@ not due soon is given back and nothing is held meanwhile, so no broker's consume
 # flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
-import math
 from typing import assert_never
 
 import trio
@@ -20,6 +19,7 @@ from craig_mq.core.replay import Hold, Release, Replay, next_step
 from craig_mq.core.steps import SettlementFailed
 from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.observe.events import DuplicateAbsorbed, ForeignParked, OldestParked, ParkedReturned
+from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.parked_head import ParkedHead, read_parked
 from craig_mq.runtime.plan import Plan
@@ -44,6 +44,8 @@ class ParkingReplayer:
         self._hold_limit_s = plan.options.parking_hold_limit.total_seconds()
         self._waiting = trio.CancelScope()
         self._consumer: Consumer | None = None
+        self._quiet = Deadlines(QUIET_S, "the queue is quiet")
+        self._absent = False
 
     async def run(self) -> None:
         """Replay until the session's end is noted; a publish under way then gets the settlement bound.
@@ -55,6 +57,7 @@ class ParkingReplayer:
         async with trio.open_nursery() as tasks:
             tasks.start_soon(self._live.watch_channel)
             tasks.start_soon(self._stop_on_shutdown)
+            tasks.start_soon(self._quiet.run)
             tasks.start_soon(self._replay)
             await self._live.ending.wait()
             with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
@@ -99,13 +102,18 @@ class ParkingReplayer:
         """Wait for the head; None on shutdown, or where the queue has been quiet for a while."""
         if self._consumer is None:
             self._consumer = await self._live.channel.consume(self._queue, prefetch=1)
-        for patience in (QUIET_S, math.inf):
-            delivery = self._consumer.receive_nowait()
-            if delivery is not None or self._stopping:
-                return delivery
-            with trio.CancelScope(deadline=trio.current_time() + patience) as self._waiting:
+        delivery = self._consumer.receive_nowait()
+        if delivery is not None or self._stopping:
+            return delivery
+        with trio.CancelScope() as self._waiting:
+            if not self._absent:
+                self._quiet.begin(self._waiting, trio.current_time())
+            try:
                 return await self._consumer.receive()
-            self._plan.reporter.emit(OldestParked(self._plan.queue, None))
+            finally:
+                self._quiet.end(self._waiting)
+        self._absent = True
+        self._plan.reporter.emit(OldestParked(self._plan.queue, None))
         return None
 
     async def _deal_with(self, delivery: Delivery) -> None:
@@ -126,7 +134,9 @@ class ParkingReplayer:
 
     async def _wait_until_due(self, delivery: Delivery, head: ParkedHead) -> bool:
         """True once due and still held; False where it was given back, or stays unacked at shutdown."""
-        self._plan.reporter.emit(OldestParked(self._plan.queue, head.age_s()))
+        self._absent = False
+        if self._plan.reporter.listening:
+            self._plan.reporter.emit(OldestParked(self._plan.queue, head.age_s()))
         held_since = trio.current_time()
         while not self._stopping:
             held_s = trio.current_time() - held_since
@@ -180,9 +190,10 @@ class ParkingReplayer:
         if head is not None:
             self._live.arm.receipts.forget(head.capture_id)
             self._plan.tally.returned += 1
-            self._plan.reporter.emit(
-                ParkedReturned(self._plan.queue, head.envelope_id, head.capture_id, head.age_s())
-            )
+            if self._plan.reporter.listening:
+                self._plan.reporter.emit(
+                    ParkedReturned(self._plan.queue, head.envelope_id, head.capture_id, head.age_s())
+                )
 
     def _acked(self, outcome: SettlementOutcome) -> None:
         if not isinstance(outcome, AckWritten):
