@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from benchmarks.filling import envelope
-from benchmarks.own.loop import DAY_S, POLL_S, failing, finished, succeed
+from benchmarks.own.loop import DAY_S, failing, finished, succeed, wait_finished
 from benchmarks.peers.stopwatch import Stopwatch
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.core.delivery import PERSISTENT, Properties, Publication
@@ -63,8 +63,7 @@ async def settle_all(workload: str, broker: MemoryBroker, queues: list[str], cou
             )
             for queue in queues
         ]
-        while sum(finished(workload, one.statistics()) for one in subscriptions) < count:  # noqa: ASYNC110 - nothing tells
-            await trio.sleep(POLL_S)
+        await wait_finished(count, lambda: sum(finished(workload, one.statistics()) for one in subscriptions))
         watch.report()
         for subscription in subscriptions:
             subscription.shutdown()

@@ -25,7 +25,7 @@ from craig_mq.runtime.statistics import DlqStatistics
 from craig_mq.runtime.subscribe import subscribe_dlq
 from craig_mq.transport.opening import open_broker
 
-POLL_S = 0.005
+POLL_S, SELDOM_S = 0.005, 0.5
 DAY_S = 86_400
 Handler = Callable[[DeadLetter], Awaitable[None]]
 
@@ -87,6 +87,17 @@ def finished(workload: str, seen: DlqStatistics) -> int:
             return seen.acked
 
 
+async def wait_finished(count: int, done: Callable[[], int]) -> None:
+    """Return soon after ``done()`` has come to ``count``.
+
+    Looks at half the time that seems left, so that a slow run is not measured looking at itself.
+    """
+    began = trio.current_time()
+    while (so_far := done()) < count:
+        left_s = (count - so_far) * (trio.current_time() - began) / so_far if so_far else POLL_S
+        await trio.sleep(min(max(left_s / 2, POLL_S), SELDOM_S))
+
+
 async def measure(job: Job) -> None:
     """Run the subscription until every message is done and settled, then print the measurement."""
     # Parked messages wait a day, so that replaying does not run beside parking; for the replay
@@ -109,8 +120,7 @@ async def measure(job: Job) -> None:
                 binding_keys=("dlq.#",),
             )
         )
-        while finished(job.workload, subscription.statistics()) < job.count:  # noqa: ASYNC110 - nothing tells
-            await trio.sleep(POLL_S)
+        await wait_finished(job.count, lambda: finished(job.workload, subscription.statistics()))
         watch.report()
         subscription.shutdown()
         await subscription.wait_closed()

@@ -9,6 +9,9 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+IN_FULL = 10_000
+"""From so many microseconds a duration is given in milliseconds."""
+
 RESULTS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "results"
 
 
@@ -118,7 +121,7 @@ class Restarts(Measured):
         for row in rows:
             microseconds, children = row["value"], row["children"]
             each = "–" if row["name"].endswith("one_for_one") else f"{microseconds / children:,.0f} µs"
-            median = f"{microseconds:,.0f} µs" if microseconds < 10_000 else f"{microseconds / 1e3:,.0f} ms"
+            median = f"{microseconds:,.0f} µs" if microseconds < IN_FULL else f"{microseconds / 1e3:,.0f} ms"
             lines.append(f"| {row['name']} | {children:,} | {median} | {each} | {row['clock']} |")
         return lines
 
