@@ -22,6 +22,10 @@ class Instruments:
 
         self.depth = gauge("dlq_queue_depth", "Ready messages (held ones are not counted).", "queue")
         self.deliveries = counter("dlq_deliveries_total", "Deliveries by outcome.", "queue", "outcome")
+        self.events = counter("dlq_events_total", "Events of ordinary queues by outcome.", "queue", "outcome")
+        self.dead_lettered = counter(
+            "dlq_dead_lettered_total", "Dead letters of ordinary queues.", "queue", "by", "malformed"
+        )
         self.parked = counter("dlq_parked_total", "Captures confirmed into parking.", "queue")
         self.returned = counter("dlq_returned_total", "Parked messages republished when due.", "queue")
         self.quarantined = counter("dlq_quarantined_total", "Captures quarantined.", "queue", "reason")

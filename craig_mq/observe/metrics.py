@@ -46,6 +46,10 @@ class Metrics:
             ).inc(),
             ev.HandlerFinished: lambda e: self._on.handler.labels(e.queue, e.disposition).observe(e.seconds),
             ev.DeliveryFinished: self._delivery_finished,
+            ev.EventFinished: lambda e: self._on.events.labels(e.queue, e.outcome).inc(),
+            ev.DeadLettered: lambda e: self._on.dead_lettered.labels(
+                e.queue, e.by, str(e.malformed).lower()
+            ).inc(),
             ev.Parked: lambda e: self._on.parked.labels(e.queue).inc(),
             ev.ParkedReturned: lambda e: self._on.returned.labels(e.queue).inc(),
             ev.Quarantined: lambda e: self._on.quarantined.labels(e.queue, e.reason).inc(),

@@ -116,6 +116,21 @@ def test_deliveries_count_by_outcome_and_tokenless_reruns_apart(
     assert registry.get_sample_value("dlq_tokenless_reruns_total", {"queue": Q}) == 1
 
 
+def test_events_of_ordinary_queues_count_by_outcome_and_dead_letters_by_producer(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    """An event counts under what became of it; a dead letter under its producer and readability."""
+    metrics(ev.EventFinished("orders", outcome="requeued", redelivered=False))
+    metrics(ev.EventFinished("orders", outcome="dead_lettered", redelivered=True))
+    metrics(ev.DeadLettered("orders", "e", by="client", malformed=False))
+    metrics(ev.DeadLettered("orders", None, by="broker", malformed=True))
+    for outcome in ("requeued", "dead_lettered"):
+        assert registry.get_sample_value("dlq_events_total", {"queue": "orders", "outcome": outcome}) == 1
+    for by, malformed in (("client", "false"), ("broker", "true")):
+        labels = {"queue": "orders", "by": by, "malformed": malformed}
+        assert registry.get_sample_value("dlq_dead_lettered_total", labels) == 1
+
+
 def test_ledger_answers_commits_and_alerts_are_counted(metrics: Metrics, registry: CollectorRegistry) -> None:
     """The ledger reports its answers, its commit times and its alerts."""
     metrics.audit_rows("phantom", 3)
