@@ -23,7 +23,6 @@ from craig_mq import (
 from craig_mq.core.dead_letter import DeadLetterDelivery, build_dead_letter_delivery
 from craig_mq.core.delivery import Properties, Publication
 from craig_mq.core.topology import BindingSpec, ExchangeSpec, QueueSpec
-from craig_mq.observe.events import SessionDown, SettlementFailure
 from craig_mq.transport.broker import ConnectionOptions
 
 pytestmark = pytest.mark.broker
@@ -75,12 +74,11 @@ class Handling:
             raise ValueError("boom")
 
 
-@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 @pytest.mark.parametrize("by", ["client", "broker"])
-async def test_the_cells_without_faults(vhost_url, by, queue_type):
-    """On RabbitMQ too: ok acks, one failure requeues, two dead-letter once, malformed is dead at once."""
+async def test_the_cells_on_a_quorum_queue(vhost_url, by):
+    """On a quorum queue too: ok acks, one failure requeues, two dead-letter once, malformed at once."""
     handling = Handling()
-    options = SubscriptionOptions(queue_type=queue_type)
+    options = SubscriptionOptions(queue_type="quorum")
     async with open_broker(vhost_url) as broker, trio.open_nursery() as nursery:
         await dead_queue(broker)
         subscription = await nursery.start(
@@ -113,32 +111,6 @@ async def test_the_cells_without_faults(vhost_url, by, queue_type):
     keys = {malformed: delivery.routing_key for malformed, delivery in dead.items()}
     expected = {False: "dlq.orders.order.twice", True: "dlq.orders.malformed"}
     assert keys == (expected if by == "client" else dict.fromkeys((False, True), "dlq.orders"))
-
-
-async def test_an_unroutable_and_a_missing_dlx(vhost_url):
-    """Nothing is acked while craig.dlx routes nowhere or is gone; once it stands again all is delivered."""
-    events: list[Any] = []
-    async with open_broker(vhost_url) as broker, trio.open_nursery() as nursery:
-        await dead_queue(broker, bind=False)
-        subscription = await nursery.start(
-            partial(
-                subscribe,
-                broker,
-                queue="orders",
-                handler=Handling(),
-                binding_keys=["order.#"],
-                options=QUICK,
-                observer=events.append,
-            )
-        )
-        async with Publisher(broker) as publisher:
-            await publisher.publish(event("order.twice"))
-        while not any(isinstance(one, SettlementFailure) and one.stage == "returned" for one in events):
-            await trio.sleep(0.02)
-        await dead_queue(broker)
-        assert len(await take(broker, "dead", 1)) == 1
-        subscription.shutdown()
-    assert {one.end for one in events if isinstance(one, SessionDown)} == {"SETTLEMENT_FAILED", "SHUTDOWN"}
 
 
 async def test_a_queue_without_our_dlx_is_refused(vhost_url):
