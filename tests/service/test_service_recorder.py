@@ -143,3 +143,28 @@ def test_a_restart_in_the_middle_records_each_dead_letter_exactly_once(
     assert status["queue"] == QUEUE
     assert 'dlq_consumer_up{arm="main",queue="recorder.dlq"} 1.0' in metrics
     assert 'dlq_deliveries_total{outcome="acked",queue="recorder.dlq"}' in metrics
+
+
+@pytest.mark.parametrize("runs", [1, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)])])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_under_load_ends_the_service(
+    number: signal.Signals, runs: int, vhost_url: str, tmp_path: Path, free_port: int
+) -> None:
+    """CLI-02: SIGINT or SIGTERM under load ends the service within 5 s with code 0, and nothing is lost."""
+    ledger, each, slowest = tmp_path / "audit.db", 300, 0.0
+    for run in range(runs):
+        with _recorder(vhost_url, ledger, port=free_port) as process:
+            _wait_until(lambda: _get(free_port, "/readyz")[0] == 200, "ready")
+            before = _rows(ledger)
+            trio.run(_publish, vhost_url, range(run * each, (run + 1) * each))
+            _wait_until(lambda before=before: _rows(ledger) > before, "the next row")
+            began = time.monotonic()
+            assert _stop(process, number) == 0
+            slowest = max(slowest, time.monotonic() - began)
+            assert "Traceback" not in process.stderr.read()
+    with _recorder(vhost_url, ledger, port=free_port) as last:
+        _wait_until(lambda: _rows(ledger) >= runs * each, "every row")
+        assert _stop(last, number) == 0
+    print(f"\n{number.name}: the slowest of {runs} ended after {slowest:.2f} s")  # noqa: T201
+    assert slowest < 5.0
+    assert _rows(ledger) == _distinct_tokens(ledger) == runs * each
