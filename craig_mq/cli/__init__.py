@@ -16,6 +16,10 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
         "craig_mq.cli.audit:audit_group",
         "Look into the audit ledger, archive it, prove it unchanged.",
     ),
+    "console": (
+        "craig_mq.cli.console:console",
+        "Serve the operator's page: quarantine, dry run, redrive, on loopback only.",
+    ),
     "demo": (
         "craig_mq.cli.demo:demo",
         "Run the main job on a mix of failures and account for every message.",

@@ -9,6 +9,7 @@ import click
 
 from craig_mq.audit.errors import AuditError, StoreUrlError
 from craig_mq.operator.errors import BadCondition, BadPlan, OperatorError
+from craig_mq.operator.status import BadAddress
 from craig_mq.runtime.errors import SubscribeError, SubscribeErrorKind
 from craig_mq.service.health import AddressInUse
 from craig_mq.service.settings import SettingsError
@@ -35,7 +36,7 @@ def plain_errors() -> Generator[None]:
     except (BrokerUrlError, SettingsError, AddressInUse) as error:
         raise Refusal(str(error), USAGE) from error
     except OperatorError as error:
-        usage = isinstance(error, BadCondition | BadPlan)
+        usage = isinstance(error, BadCondition | BadPlan | BadAddress)
         raise Refusal(str(error), USAGE if usage else FAILURE) from error
     except SubscribeError as error:
         usage = error.kind is SubscribeErrorKind.CONFIG

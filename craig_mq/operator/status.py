@@ -26,6 +26,10 @@ class ServiceUnreachable(OperatorError):
     """No status came from the address; the text says what did."""
 
 
+class BadAddress(ServiceUnreachable):
+    """The address can't be one."""
+
+
 @attrs.define(frozen=True, slots=True)
 class QueueDepth:
     """A queue from outside. ``ready`` None: there is no such queue. Held messages don't show in AMQP.
@@ -40,7 +44,7 @@ class QueueDepth:
 
 def fetch_status(url: str) -> dict[str, Any]:
     """The document a service serves at ``/status``. Raises ServiceUnreachable. Blocks up to 5 seconds."""
-    parts, host, port = _address(url)
+    parts, host, port = check_address(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, port, timeout=TIMEOUT_S)
     try:
@@ -59,14 +63,15 @@ def fetch_status(url: str) -> dict[str, Any]:
     return document
 
 
-def _address(url: str) -> tuple[SplitResult, str, int | None]:
+def check_address(url: str) -> tuple[SplitResult, str, int | None]:
+    """The parts of a service's address, its host and its port. Raises BadAddress."""
     try:
         parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
         host, port = parts.hostname, parts.port
     except ValueError:  # a port that is none, or half an IPv6 address
         parts, host, port = SplitResult("", "", "", "", ""), None, None
     if parts.scheme not in {"http", "https"} or not host:
-        raise ServiceUnreachable(f"{url!r} is no address: say HOST:PORT, as the service's --metrics has it")
+        raise BadAddress(f"{url!r} is no address: say HOST:PORT, as the service's --metrics has it")
     return parts, host, port
 
 

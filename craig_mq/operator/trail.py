@@ -66,7 +66,7 @@ class Trail:
             return  # noqa: ASYNC910 - between a confirm on disk and its ack there is no task switch
         now = datetime.now(UTC)
         plan = self._act.plan_sha256 or ""
-        with _ledger_errors():
+        with ledger_errors():
             await self._ledger.run(
                 partial(mark_redriven, capture_id=key, plan_sha256=plan, who=self._act.who, at=now)
             )
@@ -85,7 +85,7 @@ async def open_trail(url: str | None, act: Act) -> AsyncGenerator[Trail, None]:
     try:
         async with _opened(url) as ledger:
             act_id = UUID(system_uuid7())
-            with _ledger_errors():
+            with ledger_errors():
                 await ledger.run(partial(write_action, action=_action(act, act_id, "begun", {})))
             trail = Trail(ledger, act)
             try:
@@ -101,13 +101,13 @@ async def open_trail(url: str | None, act: Act) -> AsyncGenerator[Trail, None]:
 @asynccontextmanager
 async def _opened(url: str) -> AsyncGenerator[Ledger, None]:
     async with AsyncExitStack() as stack:
-        with _ledger_errors():
+        with ledger_errors():
             ledger = await stack.enter_async_context(open_store(url))
         yield ledger
 
 
 @contextmanager
-def _ledger_errors() -> Generator[None]:
+def ledger_errors() -> Generator[None]:
     """The driver is loaded only for a PostgreSQL ledger, so its errors are known by their module."""
     try:
         yield

@@ -79,7 +79,7 @@ def test_depths_need_nothing_but_amqp(bench) -> None:
 @pytest.mark.parametrize("address", ["h:99999", "h:port", "[::1", "ftp://h", ""])
 def test_a_service_address_that_is_none_is_one_line(bench, address) -> None:
     """A port or host that cannot be is named as such, not shown as a traceback."""
-    assert "is no address: say HOST:PORT" in bench.run("status", "--service", address, exit_code=1).output
+    assert "is no address: say HOST:PORT" in bench.run("status", "--service", address, exit_code=2).output
 
 
 def test_a_url_file_that_is_no_text_is_one_line(bench, tmp_path) -> None:

@@ -1,0 +1,52 @@
+"""Ready messages of the three queues over the last hour, counted from outside."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import trio
+
+from craig_mq.console.settings import ConsoleSettings
+from craig_mq.operator.errors import OperatorError
+from craig_mq.operator.status import queue_depths
+from craig_mq.transport.broker import Broker
+from craig_mq.transport.errors import TransportError
+
+INTERVAL_S: Final = 5.0
+SLOWEST_S: Final = 60.0
+SAMPLES: Final = 720
+
+
+class Depths:
+    """Samples until cancelled. A broker that can't be asked leaves a gap, and is asked less often."""
+
+    def __init__(self, broker: Broker, settings: ConsoleSettings) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._queues = (settings.queue, settings.parking, settings.quarantine)
+        self._samples: deque[tuple[float, tuple[int | None, ...]]] = deque(maxlen=SAMPLES)
+        self._failure: str | None = None
+
+    async def run(self) -> None:
+        """Count every 5 s, after failures up to every minute."""
+        wait_s = INTERVAL_S
+        while True:
+            try:
+                found = await queue_depths(self._broker, self._queues, oldest=False)
+            except (TransportError, OperatorError) as error:
+                self._failure, counts = str(error), (None,) * len(self._queues)
+                wait_s = min(SLOWEST_S, wait_s * 2)
+            else:
+                self._failure, counts = None, tuple(one.ready for one in found)
+                wait_s = INTERVAL_S
+            self._samples.append((self._settings.now(), counts))
+            await trio.sleep(wait_s)
+
+    def document(self, since: float) -> dict[str, Any]:
+        """Samples after ``since`` (Unix epoch), oldest first: their time, then a count a queue or None."""
+        return {
+            "queues": self._queues,
+            "failure": self._failure,
+            "samples": [[at, *counts] for at, counts in self._samples if at > since],
+        }
