@@ -38,7 +38,7 @@ class Desk:
         self.reader = Reader(broker, settings, nursery)
         self.runner = Runner(broker, settings, record, nursery)
         self.plans = Plans(settings)
-        self.depths = Depths(broker, settings)
+        self.depths = Depths(broker, settings, lambda: self.reader.held)
         self.service = ServiceView(settings.service)
         self._broker = broker
         self._record = record

@@ -53,6 +53,7 @@ class Reader:
         self._released.set()
         self.reading: Reading | None = None
         self.progress: tuple[int, int] | None = None
+        self.held = 0
 
     def seen(self) -> None:
         """The page is there: it asked for something."""
@@ -107,6 +108,7 @@ class Reader:
                 raise
             reading.ended = f"the broker ended the lease: {error}"
         finally:
+            self.held = 0
             released.set()
 
     async def _until_unwanted(self, lease: Lease) -> str:
@@ -130,4 +132,4 @@ class Reader:
         self._woken.set()
 
     def _on_progress(self, done: int, total: int) -> None:
-        self.progress = (done, total)
+        self.progress, self.held = (done, total), done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,13 +13,10 @@ import pytest
 from craig_mq.console.app import console_app
 from craig_mq.console.desk import open_desk
 from craig_mq.console.settings import ConsoleSettings
-from craig_mq.core.capture import CaptureOrder, build_capture
-from craig_mq.core.capture_format import QuarantineReason, uuid7
-from craig_mq.core.dead_letter import build_dead_letter_delivery
-from craig_mq.core.delivery import Delivery
-from craig_mq.core.last_error import LastError
+from craig_mq.core.capture_format import QuarantineReason
 from craig_mq.review.page.guard import loopback_hosts
-from craig_mq.testing import MemoryBroker, envelope
+from craig_mq.testing import MemoryBroker
+from craig_mq.testing.captures import original, quarantined
 
 QUEUE = "security.dlq"
 QUARANTINE = QUEUE + ".quarantine"
@@ -52,22 +48,22 @@ class Ward:
         token: bool = True,
         body: bytes | None = None,
     ) -> bytes:
-        """Return one capture's body."""
+        """Return the next capture's body."""
         self.built += 1
-        more = {"_dlx": {"token": f"occ1:inbox:{self.built:032x}"}} if token else {}
-        original = envelope({"n": self.built}, id=str(uuid.UUID(int=self.built)), **more)
-        subject = build_dead_letter_delivery(
-            Delivery(1, "craig.dlx", "dlq.svc.a", False, body or original), queue=QUEUE
-        )
-        order = CaptureOrder(
-            capture_id=uuid7(int((NOW_S - age_s) * 1_000), self.built),
-            fresh_id=str(uuid.UUID(int=1 << 100 | self.built)),
-            at_s=NOW_S - age_s,
-            attempts=3,
+        return quarantined(
+            self.built,
+            NOW_S - age_s,
+            original(self.built, token=token) if body is None else body,
+            queue=QUEUE,
+            routing_key="dlq.svc.a",
             reason=reason,
-            last_error=LastError("ValueError", error, "0" * 64),
+            attempts=3,
+            error=("ValueError", error),
         )
-        return build_capture(subject, order).body
+
+    def malformed(self) -> bytes:
+        """Return a capture of a body that cannot be read."""
+        return self.capture(body=b"\xff", reason=QuarantineReason.MALFORMED)
 
     def fill(self, *bodies: bytes) -> tuple[bytes, ...]:
         """Put bodies into quarantine, in order."""
@@ -84,8 +80,8 @@ class Ward:
 class Client:
     """The page's own way to ask, in process."""
 
-    def __init__(self, desk: Any, token: str, http: httpx.AsyncClient) -> None:
-        self.desk, self.token, self.http = desk, token, http
+    def __init__(self, desk: Any, app: Any, token: str, http: httpx.AsyncClient) -> None:
+        self.desk, self.app, self.token, self.http = desk, app, token, http
 
     async def ask(self, name: str, *, status: int = 200, **body: Any) -> Any:
         """POST to the API and expect a status."""
@@ -129,6 +125,6 @@ def console(ward: Ward, tmp_path: Path):
             app, token = console_app(desk, hosts=loopback_hosts(PORT), port=PORT)
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{PORT}") as http:
-                yield Client(desk, token, http)
+                yield Client(desk, app, token, http)
 
     return opened

@@ -10,14 +10,12 @@
   const service = new Service();
   const message = new Message();
   const ledger = new Ledger();
-  const quarantine = new Quarantine((key) => attempt(() => message.open(key)));
-  const planner = new Planner(quarantine, () => attempt(afterRun));
+  const quarantine = new Quarantine(
+    (key) => attempt(() => message.open(key)),
+    () => ledger.load(),
+  );
+  const planner = new Planner(quarantine, () => attempt(() => quarantine.read()));
   let known = false;
-
-  async function afterRun() {
-    await quarantine.read();
-    await ledger.load();
-  }
 
   function showLease(reading, progress) {
     disable("hand-back", !reading || reading.ended !== null);

@@ -16,7 +16,7 @@ window.craigConsole.Depths = class {
     this.#showNow(document.queues);
     this.#draw(document.queues);
     const { byId } = window.craigConsole;
-    byId("depths-note").textContent = document.failure ? "Not counted: " + document.failure : "Ready messages; what a consumer holds does not show.";
+    byId("depths-note").textContent = document.failure ? "Not counted: " + document.failure : "Ready messages and what this console holds; what other consumers hold does not show.";
   }
 
   #showNow(queues) {
@@ -38,7 +38,7 @@ window.craigConsole.Depths = class {
     const y = (count) => 165 - (count / highest) * 145;
     const minutes = Math.max(1, Math.round((last - first) / 60));
     const title = svg("title", { id: "depths-name" },
-      `Ready messages over the last ${minutes} min, at most ${highest}: ` + queues.map((queue, index) => `${queue} ${this.#words(index)}`).join("; "));
+      `Messages over the last ${minutes} min, at most ${highest}: ` + queues.map((queue, index) => `${queue} ${this.#words(index)}`).join("; "));
     const lines = queues.flatMap((_, index) => this.#segments(index).map((points) =>
       svg("polyline", { class: `series series-${index}`, points: points.map(([at, count]) => `${x(at).toFixed(1)},${y(count).toFixed(1)}`).join(" ") })));
     byId("depths-chart").replaceChildren(

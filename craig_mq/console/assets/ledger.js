@@ -10,11 +10,11 @@ window.craigConsole.Ledger = class {
 
   #showEffects(found) {
     const { byId, el, emptyRow } = window.craigConsole;
-    byId("effects-note").textContent = found.asked ? "The newest rows of the audit ledger, beside quarantine." : "No ledger is named: start the console with --audit URL to see what was committed.";
+    byId("effects-note").textContent = found.asked ? "The newest rows of the audit ledger. One that lies in quarantine, too, is a repeat to be absorbed." : "No ledger is named: start the console with --audit URL to see what was committed.";
     byId("effects").replaceChildren(
       ...(found.rows.length
-        ? found.rows.map((row) => el("tr", {}, el("td", {}, row.recorded_at.slice(0, 19).replace("T", " ")), el("td", { class: "text" }, row.event_type), el("td", { class: "text" }, row.service), el("td", {}, row.in_quarantine ? "yes: a repeat is absorbed" : "no")))
-        : [emptyRow(4, "No effect is known.")]),
+        ? found.rows.map((row) => el("tr", {}, el("td", {}, row.recorded_at.slice(5, 16).replace("T", " ")), el("td", { class: "text" }, row.event_type, el("span", { class: "sub" }, row.service)), el("td", { class: "text" }, row.in_quarantine ? "yes" : "no")))
+        : [emptyRow(3, "No effect is known.")]),
     );
   }
 

@@ -4,7 +4,7 @@
 window.craigConsole.Quarantine = class {
   static PAGE = 50;
 
-  constructor(onOpen) {
+  constructor(onOpen, onRead) {
     const query = new URLSearchParams(location.search);
     this.where = query.getAll("where");
     this.group = query.get("group");
@@ -13,6 +13,7 @@ window.craigConsole.Quarantine = class {
     this.current = null;
     this.ticked = new Set();
     this.onOpen = onOpen;
+    this.onRead = onRead;
     this.number = null; // of the reading that is shown
     this.#install();
     this.#showConditions();
@@ -31,6 +32,7 @@ window.craigConsole.Quarantine = class {
     this.ticked.clear();
     this.offset = 0;
     await this.load(state.reading);
+    await this.onRead();
     announce(`${state.reading.seen} messages read.`);
   }
 
@@ -49,7 +51,7 @@ window.craigConsole.Quarantine = class {
     this.selected = found.selected;
     const keys = found.rows.map((row) => row.key);
     if (!keys.includes(this.current)) this.current = null;
-    byId("rows").replaceChildren(...(found.rows.length ? found.rows.map((row) => messageRow(row, { ticked: this.ticked.has(row.key), current: row.key === this.current })) : [emptyRow(12, "No message is selected.")]));
+    byId("rows").replaceChildren(...(found.rows.length ? found.rows.map((row) => messageRow(row, { ticked: this.ticked.has(row.key), current: row.key === this.current })) : [emptyRow(9, "No message is selected.")]));
     byId("groups").replaceChildren(...(found.groups.length ? found.groups.map((group) => groupRow(group, this.group)) : [emptyRow(5, "No group.")]));
     byId("rows-count").textContent = found.rows.length ? `${this.offset + 1} to ${this.offset + found.rows.length} of ${found.selected}` : "";
     disable("earlier", this.offset === 0);
@@ -156,7 +158,7 @@ window.craigConsole.Quarantine = class {
 
   #clear(words) {
     const { byId, emptyRow } = window.craigConsole;
-    byId("rows").replaceChildren(emptyRow(12, words));
+    byId("rows").replaceChildren(emptyRow(9, words));
     byId("groups").replaceChildren(emptyRow(5, words));
   }
 };
