@@ -16,7 +16,7 @@ test: ## run the tests, heavy scenarios at a reduced count
 	@.ci/setup-venv test lint docs
 	@.ci/setup-services
 	@$(BIN)/python -m pytest -m "not soak and not browser" -n 2 --dist loadfile --ignore=tests/supervisors
-	@$(BIN)/python -m pytest -m "browser and not soak" tests/review
+	@$(BIN)/python -m pytest -m "browser and not soak" tests/review tests/console
 	@$(MAKE) --no-print-directory proofs
 
 proofs: ## test supervisors: all branches, every schedule of two arms, 5,000 random trees, known defects planted
@@ -31,7 +31,7 @@ soak: ## run every heavy scenario at its full count
 	@.ci/setup-venv test lint docs
 	@.ci/setup-services
 	@$(BIN)/python -m pytest -m "soak and not browser"
-	@$(BIN)/python -m pytest -m "soak and browser" tests/review
+	@$(BIN)/python -m pytest -m "soak and browser" tests/review tests/console
 
 lint: ## types, style, imports and cancellation checks
 	@.ci/setup-venv test lint docs

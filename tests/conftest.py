@@ -1,13 +1,34 @@
-"""Fixtures every room shares: a private RabbitMQ node per test session, a fresh vhost per test."""
+"""Fixtures every room shares: a private RabbitMQ node per test session, a fresh vhost per test, a browser."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 from craig_mq.testing.postgres import PostgresServer
 from craig_mq.testing.rabbitmq import RabbitNode
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def pytest_addoption(parser):
+    """`--update-screenshots` writes the committed screenshots anew; without it they must merely exist."""
+    parser.addoption(
+        "--update-screenshots", action="store_true", help="write the documentation's screenshots anew"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +63,23 @@ def database_url(postgres: PostgresServer) -> str:
     if not postgres.running:
         postgres.start()
     return postgres.url(database=postgres.add_database())
+
+
+@pytest.fixture(scope="session")
+def axe_script() -> str:
+    """The text of axe-core, from the pinned package that carries it."""
+    return (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium; CHROMIUM names another binary than Debian's."""
+    from playwright.sync_api import sync_playwright
+
+    binary = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+    if not Path(binary).exists():
+        pytest.fail(f"no Chromium at {binary}: install Debian's chromium or set CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=binary, args=FLAGS)
+        yield browser
+        browser.close()

@@ -87,24 +87,21 @@ def _get(name: str, answer: Callable[[Request], Awaitable[dict[str, Any]]]) -> R
 
 def _post(name: str, kind: type[T], answer: Callable[[T], Awaitable[dict[str, Any]]]) -> Route:
     async def endpoint(request: Request) -> Response:
-        try:
-            asked = decode(await request.body(), kind)
-        except Refused as refused:
-            return _refusal(refused)
-        return await _answered(answer(asked))
+        async def decoded() -> dict[str, Any]:
+            return await answer(decode(await request.body(), kind))
+
+        return await _answered(decoded())
 
     return Route(f"/api/{name}", endpoint, methods=["POST"])
 
 
 async def _answered(answer: Awaitable[dict[str, Any]]) -> Response:
     try:
-        return JSONResponse(await answer)
+        response = JSONResponse(await answer)
     except Refused as refused:
-        return _refusal(refused)
-
-
-def _refusal(refused: Refused) -> Response:
-    return JSONResponse({"error": str(refused)}, refused.status)
+        response = JSONResponse({"error": str(refused)}, refused.status)
+    await trio.lowlevel.checkpoint()
+    return response
 
 
 def _since(request: Request) -> float:

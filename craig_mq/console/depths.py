@@ -33,6 +33,7 @@ class Depths:
     async def run(self) -> None:
         """Count every 5 s, after failures up to every minute."""
         wait_s = INTERVAL_S
+        counts: tuple[int | None, ...]
         while True:
             try:
                 found = await queue_depths(self._broker, self._queues, oldest=False)

@@ -26,6 +26,8 @@ from craig_mq.operator.trail import Act, open_trail
 from craig_mq.transport.broker import Broker
 
 MAX_SHOWN_BYTES: Final = 64 * 1024
+NO_TOKEN: Final = ""
+"""The token of no row."""
 
 
 class Desk:
@@ -94,10 +96,9 @@ class Desk:
         judgement = self._judged()
         row = judgement.row(asked.key)
         if row is None:
+            await trio.lowlevel.checkpoint()
             raise Refused(HTTPStatus.NOT_FOUND, "no message of this reading has that key")
-        found = {"asked": self.settings.audit_url is not None, "rows": []}
-        if row["token"] is not None:
-            found = await ledger.effects(self.settings, token=row["token"])
+        found = await ledger.effects(self.settings, token=row["token"] or NO_TOKEN)
         window_s = judgement.knowledge.hot_window_s
         return {**row, "effects": found, "scale": scale_words(row["age_s"] or 0.0, window_s)}
 
@@ -150,11 +151,8 @@ class Desk:
     async def effects(self) -> dict[str, Any]:
         """The ledger's newest rows of this queue; which of them lie in quarantine, too."""
         found = await ledger.effects(self.settings)
-        tokens = (
-            set()
-            if self._judgement is None
-            else {row.token for row in self._judgement.reading.scan.rows if row.token is not None}
-        )
+        scanned = () if self._judgement is None else self._judgement.reading.scan.rows
+        tokens = {row.token for row in scanned if row.token is not None}
         rows = [{**row, "in_quarantine": row["token"] in tokens} for row in found["rows"]]
         return {**found, "rows": rows}
 

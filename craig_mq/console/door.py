@@ -126,7 +126,8 @@ async def _read(receive: Receive) -> bytes | Response:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return _refuse(400, "the request ended early")
-            body += message.get("body", b"")
+            piece: bytes = message.get("body", b"")
+            body += piece
             if len(body) > MAX_BODY_BYTES:
                 return _refuse(413, f"the request is over {MAX_BODY_BYTES} bytes")
             if not message.get("more_body", False):

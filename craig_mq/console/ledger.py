@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import trio
 
@@ -105,5 +105,6 @@ def _value(value: Any) -> str:
     if value is True:
         return "yes"
     if isinstance(value, dict):
-        return " + ".join(f"{count} {name}" for name, count in value.items())
+        counts = cast("dict[str, Any]", value)
+        return " + ".join(f"{count} {name}" for name, count in counts.items())
     return str(value)

@@ -86,7 +86,9 @@ class Reader:
         self._woken.set()
         await self._released.wait()
 
-    async def _hold(self, task_status: trio.TaskStatus[Reading]) -> None:
+    async def _hold(  # noqa: ASYNC114 - only ever started with nursery.start
+        self, task_status: trio.TaskStatus[Reading]
+    ) -> None:
         """Lease, read, report the reading, and hold until nobody wants it, looks at it, or time is up."""
         settings, released = self._settings, self._released
         reading: Reading | None = None
@@ -107,6 +109,7 @@ class Reader:
             if reading is None:
                 raise
             reading.ended = f"the broker ended the lease: {error}"
+            await trio.lowlevel.checkpoint()
         finally:
             self.held = 0
             released.set()

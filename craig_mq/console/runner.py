@@ -143,3 +143,4 @@ class Runner:
             run.failure = f"it can't be written down, so nothing more is done: {error.strerror or error}"
         finally:
             run.over.set()
+        await trio.lowlevel.checkpoint()

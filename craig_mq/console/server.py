@@ -44,6 +44,7 @@ async def serve_console(
 async def _finish(desk: Desk, signal_name: str, whole: trio.CancelScope) -> None:
     """Let a run end between two messages, then end the console."""
     desk.runner.stop(signal_name)
+    await trio.lowlevel.checkpoint()
     if desk.runner.run is not None:
         with trio.move_on_after(LAST_MESSAGE_S):
             await desk.runner.run.over.wait()

@@ -45,15 +45,19 @@ class ServiceView:
         return self._latest
 
     async def _ask(self, address: str) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
         with trio.move_on_after(PATIENCE_S):
-            try:
-                found = await trio.to_thread.run_sync(
-                    partial(fetch_status, address), abandon_on_cancel=True, limiter=self._threads
-                )
-                return describe(found)
-            except ServiceUnreachable as error:
-                return {"failure": str(error)}
+            return await trio.to_thread.run_sync(
+                partial(_fetch, address), abandon_on_cancel=True, limiter=self._threads
+            )
         return {"failure": f"no status from {address} within {PATIENCE_S:g} s"}
+
+
+def _fetch(address: str) -> dict[str, Any]:
+    try:
+        return describe(fetch_status(address))
+    except ServiceUnreachable as error:
+        return {"failure": str(error)}
 
 
 def describe(status: Any) -> dict[str, Any]:

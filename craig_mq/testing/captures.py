@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from typing import Any
 
 from craig_mq.core.capture import CaptureOrder, build_capture
 from craig_mq.core.capture_format import QuarantineReason, uuid7
@@ -14,10 +15,18 @@ from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.testing.dead_letters import envelope
 
 
-def original(number: int, *, token: bool = True, **fields: str) -> bytes:
+def original(
+    number: int, *, token: bool = True, event_type: str = "order.placed", source_service: str = "orders"
+) -> bytes:
     """Return the body of event ``number``, with an occurrence token of its own unless said otherwise."""
-    claim = {"_dlx": {"token": f"occ1:inbox:{number:032x}"}} if token else {}
-    return envelope({"n": number}, id=str(uuid.UUID(int=number)), **fields, **claim)
+    more: dict[str, Any] = {"_dlx": {"token": f"occ1:inbox:{number:032x}"}} if token else {}
+    return envelope(
+        {"n": number},
+        id=str(uuid.UUID(int=number)),
+        event_type=event_type,
+        source_service=source_service,
+        **more,
+    )
 
 
 def quarantined(

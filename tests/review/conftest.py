@@ -1,30 +1,12 @@
-"""Fixtures of the review's page: a served process, the offline file, a browser and its screens."""
+"""Fixtures of the review's page: a served process, the offline file, and its screens."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 
 import pytest
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-def pytest_addoption(parser):
-    """`--update-screenshots` writes the committed screenshots anew; without it they must merely exist."""
-    parser.addoption("--update-screenshots", action="store_true", help="write docs/review/img anew")
 
 
 @pytest.fixture(scope="session")
@@ -55,26 +37,6 @@ def offline_file(grid, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("offline") / "review.html"
     path.write_text(offline_page(grid), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="session")
-def axe_script() -> str:
-    """The text of axe-core, from the pinned package that carries it."""
-    return (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Headless Chromium; CHROMIUM names another binary than Debian's."""
-    from playwright.sync_api import sync_playwright
-
-    binary = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-    if not Path(binary).exists():
-        pytest.fail(f"no Chromium at {binary}: install Debian's chromium or set CHROMIUM")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=binary, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Screen:
