@@ -1,4 +1,4 @@
-"""One bound, the same for many cancel scopes, watched by one task.
+"""One bound, the same for many things that wait, watched by one task.
 
 A deadline on each scope would change Trio's timers twice per delivery, and each change costs more
 than the rest of the scope. Where every bound is equally long, the first to begin is the first to be
@@ -8,13 +8,22 @@ due: one task that sleeps until then is enough, and beginning and ending a bound
 # flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Protocol
 
 import trio
 
 
+class Bounded(Protocol):
+    """What can be bounded: a cancel scope, or anything that is told as one."""
+
+    def cancel(self, *, reason: str) -> None:
+        """Hear that the time has come."""
+        ...
+
+
 class Deadlines:
-    """Scopes that are cancelled ``seconds`` after their ``begin``, unless ``end`` came first.
+    """Scopes, or what is told like one, that are cancelled ``seconds`` after their ``begin``, unless ``end`` came first.
 
     Nothing is cancelled while ``run`` does not run, or while the clock stands still.
     """
@@ -22,7 +31,7 @@ class Deadlines:
     def __init__(self, seconds: float, reason: str) -> None:
         self.seconds = seconds
         self._reason = reason
-        self._due: OrderedDict[trio.CancelScope, float] = OrderedDict()
+        self._due: dict[Bounded, float] = {}
         self._still_since: float | None = None
         self._changed = trio.Event()
         self._idle = False
@@ -30,13 +39,16 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._due)
 
-    def begin(self, scope: trio.CancelScope, now: float) -> None:
+    def __iter__(self) -> Iterator[Bounded]:
+        return iter(self._due)
+
+    def begin(self, scope: Bounded, now: float) -> None:
         """Bound ``scope``, counted from ``now`` by Trio's clock."""
         self._due[scope] = now + self.seconds
         if self._idle:
             self._changed.set()
 
-    def end(self, scope: trio.CancelScope) -> None:
+    def end(self, scope: Bounded) -> None:
         """Bound ``scope`` no longer."""
         self._due.pop(scope, None)
 

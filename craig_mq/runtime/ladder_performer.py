@@ -140,10 +140,10 @@ class LadderPerformer:
             )
         )
 
-    async def publish(self, flight: EventInFlight, order: Publish, scope: trio.CancelScope) -> None:
+    async def publish(self, flight: EventInFlight, order: Publish, scope: trio.CancelScope) -> bool:
         """Publish the dead letter of an event; its next effect follows without a task switch.
 
-        Cancelled: the outcome is unknown and the delivery stays unacked.
+        Where nothing must be waited for the confirm itself performs it, and this returns False. Cancelled: the outcome is unknown and the delivery stays unacked.
         """
         plan, delivery, error = self._plan, flight.delivery, order.error or _NO_ERROR
         publication = client_dead_letter(
@@ -161,7 +161,15 @@ class LadderPerformer:
             else:
                 self._live.arm.confirmed(flight.delivery)
 
-        await self._live.publishing.publish_within(scope, publication, told)
+        def confirmed(confirmation: Confirmation) -> None:
+            told(confirmation)
+            self.act(flight)
+
+        publishing = self._live.publishing
+        if publishing.publish_nowait(publication, confirmed):
+            return False
+        await publishing.publish_within(scope, publication, told)
+        return True
 
     def act(self, flight: EventInFlight) -> None:
         """Perform an effect that needs no waiting; the delivery's key is free from here on."""

@@ -100,10 +100,11 @@ class Performer:
             self._tally.tokenless_reruns += 1
         return self._plan.handler(subject.dead_letter(attempt))
 
-    async def publish(self, flight: InFlight, order: Publish, scope: trio.CancelScope) -> None:
+    async def publish(self, flight: InFlight, order: Publish, scope: trio.CancelScope) -> bool:
         """Publish the capture of a delivery; its next effect follows without a task switch.
 
-        Cancelled: the outcome is unknown and the delivery stays unacked.
+        Where nothing must be waited for the confirm itself performs what follows, and this returns
+        False. Cancelled: the outcome is unknown and the delivery stays unacked.
         """
         capture = self._capture(flight, order)
         names = self._plan.topology
@@ -113,7 +114,15 @@ class Performer:
         def told(confirmation: Confirmation) -> None:
             self._published(flight, capture, target, confirmation)
 
-        await self._live.publishing.publish_within(scope, publication, told)
+        def confirmed(confirmation: Confirmation) -> None:
+            self._published(flight, capture, target, confirmation)
+            self.act(flight)
+
+        publishing = self._live.publishing
+        if publishing.publish_nowait(publication, confirmed):
+            return False
+        await publishing.publish_within(scope, publication, told)
+        return True
 
     def _published(
         self, flight: InFlight, capture: BuiltCapture, target: str, confirmation: Confirmation

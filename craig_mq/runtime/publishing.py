@@ -16,12 +16,15 @@ import trio
 from craig_mq.core.close import CloseReason
 from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation, Unconfirmed
-from craig_mq.runtime.deadlines import Deadlines
+from craig_mq.runtime.deadlines import Bounded, Deadlines
 from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOptions
 from craig_mq.transport.errors import TransportError
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From here a body travels alone on a channel of its own: a refused size costs its neighbours' confirms."""
+
+
+_ABANDONED = Unconfirmed("the session ended first")
 
 
 class PublishMemory(Protocol):
@@ -62,6 +65,35 @@ class Blockage:
             await self._event.wait()
 
 
+class _HandedOff:
+    """A publish that no task waits for; it is bounded, and heard, like one that a task waits for."""
+
+    __slots__ = ("_channel", "_publishing", "_told")
+
+    def __init__(
+        self, publishing: Publishing, channel: Channel, told: Callable[[Confirmation], None]
+    ) -> None:
+        self._publishing = publishing
+        self._channel = channel
+        self._told: Callable[[Confirmation], None] | None = told
+
+    def confirmed(self, confirmation: Confirmation) -> None:
+        """Tell the first outcome; what comes after the bound, or after it was abandoned, is dropped."""
+        told, self._told = self._told, None
+        if told is not None:
+            self._publishing.resolve(self, self._channel, confirmation)
+            told(confirmation)
+
+    def cancel(self, *, reason: str) -> None:
+        """The bound has passed: nobody knows."""
+        self.confirmed(Unconfirmed(reason))
+
+    def abandon(self) -> None:
+        """Tell nothing; the outcome stays unknown."""
+        self._told = None
+        self._publishing.resolve(self, self._channel, _ABANDONED)
+
+
 class Publishing:
     """Publishes for one session, on one connection opened at the first publish.
 
@@ -83,8 +115,8 @@ class Publishing:
         self._broker = broker
         self._options = options
         self._memory = memory
-        self._bounds = Deadlines(confirm_timeout, "no confirm in time")
         self._late = Unconfirmed(f"no confirm within {confirm_timeout:g} s")
+        self._bounds = Deadlines(confirm_timeout, self._late.reason)
         self._blockage = blockage
         self._on_lost = on_lost
         self._wanted = trio.Event()
@@ -174,6 +206,34 @@ class Publishing:
             return await self._in_turn(scope, publication)
         return self._late
 
+    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+        """Publish without waiting, where that is possible now; False where it is not: nothing happened.
+
+        ``told`` hears the outcome once, within the bound, unless ``abandon`` comes first.
+        """
+        connection, channel = self._connection, self._channel
+        if (
+            connection is None
+            or channel is None
+            or connection.blocked is not None
+            or not self._gate_open
+            or self._memory.publish_alone_first
+            or len(publication.body) >= LARGE_BODY_BYTES
+        ):
+            return False
+        handed_off = _HandedOff(self, channel, told)
+        self._bounds.begin(handed_off, trio.current_time())
+        accepted = channel.publish_nowait(publication, handed_off.confirmed)
+        if not accepted:
+            self._end_bound(handed_off)
+        return accepted
+
+    def abandon(self) -> None:
+        """Leave every publish that no task waits for with an unknown outcome, untold."""
+        for bounded in list(self._bounds):
+            if isinstance(bounded, _HandedOff):
+                bounded.abandon()
+
     async def publish_within(
         self, scope: trio.CancelScope, publication: Publication, told: Callable[[Confirmation], None]
     ) -> None:
@@ -233,19 +293,23 @@ class Publishing:
         try:
             confirmation = await channel.publish(publication)
         finally:
-            bounds.end(scope)
-            if not bounds:
-                self._quiet.set()
-            self._resolve(channel, confirmation)
+            self.resolve(scope, channel, confirmation)
         return confirmation
 
-    def _resolve(self, channel: Channel, confirmation: Confirmation) -> None:
+    def resolve(self, bounded: Bounded, channel: Channel, confirmation: Confirmation) -> None:
+        """End a publish's bound and learn from its outcome."""
+        self._end_bound(bounded)
         if isinstance(confirmation, Unconfirmed):
             if confirmation.sent:
                 self._unresolved = True
                 self._gate_open = False
             self._memory.size_refused(channel.closed)
         self._memory.publish_resolved(confirmation)
+
+    def _end_bound(self, bounded: Bounded) -> None:
+        self._bounds.end(bounded)
+        if not self._bounds:
+            self._quiet.set()
 
     async def _watch_closed(self, channel: Channel) -> None:
         self._on_lost(await channel.wait_closed())

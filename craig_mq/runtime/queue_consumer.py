@@ -49,6 +49,12 @@ class QueueConsumer(Generic[F]):
         """
         await self._consume()
         self._live.report_up()
+        try:
+            await self._work()
+        finally:
+            self._live.publishing.abandon()
+
+    async def _work(self) -> None:
         async with trio.open_nursery() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._live.watch_channel)
@@ -102,7 +108,7 @@ class QueueConsumer(Generic[F]):
             if not self._settles_last:
                 await self._stop_consuming()
             with trio.move_on_after(self._options.drain_timeout.total_seconds()):
-                await self._workers_ended.wait()
+                await self._work_ended()
             if self._settles_last:
                 # What is in hand past the deadline is not settled any more, so nothing follows the reply.
                 await self._stop_consuming()
@@ -143,7 +149,12 @@ class QueueConsumer(Generic[F]):
             worker.interrupt("the session is ending")
         patience = max(HANDLER_GRACE_S, self._options.settle_timeout.total_seconds())
         with trio.move_on_after(patience):
-            await self._workers_ended.wait()
+            await self._work_ended()
+
+    async def _work_ended(self) -> None:
+        """Return once every worker has ended and no copy waits for its confirm."""
+        await self._workers_ended.wait()
+        await self._live.publishing.wait_resolved()
 
     async def _report_stuck(self) -> None:
         """Report, once an interval, how many handlers ignore that the session is over (S50).
@@ -159,7 +170,7 @@ class QueueConsumer(Generic[F]):
                 with trio.move_on_after(wait_s, shield=True):
                     await self._workers_ended.wait()
                 wait_s = STUCK_INTERVAL_S
-                stuck = self._working - self._live.publishing.in_flight
+                stuck = self._working - sum(worker.publishing for worker in self._workers)
                 if not self._workers_ended.is_set() and stuck > 0:
                     seconds = trio.current_time() - since
                     self._live.plan.reporter.emit(HandlersStuck(self._live.plan.queue, stuck, seconds))

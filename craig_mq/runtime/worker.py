@@ -46,10 +46,11 @@ class Performs(Protocol[F]):
         """Call the handler; what it returns is to be awaited."""
         ...
 
-    async def publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> None:
-        """Publish a copy of it inside ``scope``, which is cancelled where no confirm comes in time.
+    async def publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> bool:
+        """Publish a copy of it. True once its outcome is known: the next effect follows with no task switch.
 
-        Its next effect follows without a task switch.
+        False where the copy is on its way and what follows will be performed when its confirm comes.
+        Waits inside ``scope``, which is cancelled where no confirm comes in time.
         """
         ...
 
@@ -108,12 +109,12 @@ class Worker(Generic[F]):
         self._scope = trio.CancelScope()
         self._flight: F | None = None
         self._interrupted = False
-        self._publishing = False
+        self.publishing = False
 
     def interrupt(self, reason: str) -> None:
         """Cancel a handler under way, or a wait for a delivery; a publish under way goes on."""
         self._interrupted = True
-        if not self._publishing:
+        if not self.publishing:
             self._scope.cancel(reason=reason)
 
     async def run(self, ended: Callable[[], None]) -> None:
@@ -149,7 +150,9 @@ class Worker(Generic[F]):
             if isinstance(flight.effect, Publish):
                 if scope.cancel_called:
                     return
-                await self._publish(flight, flight.effect, scope)
+                if not await self._publish(flight, flight.effect, scope):
+                    self._flight = None
+                    continue
             if not isinstance(flight.effect, AckDelivery):
                 return
             performer.act(flight)
@@ -171,12 +174,12 @@ class Worker(Generic[F]):
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
 
-    async def _publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> None:
-        self._publishing = True
+    async def _publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> bool:
+        self.publishing = True
         try:
-            await self._performer.publish(flight, order, scope)
+            return await self._performer.publish(flight, order, scope)
         finally:
-            self._publishing = False
+            self.publishing = False
 
     async def _settle_outside_scope(self) -> None:
         """Do with the delivery in hand what is left to do, or keep it for the next scope."""
@@ -191,8 +194,12 @@ class Worker(Generic[F]):
             else:
                 return
         if isinstance(flight.effect, Publish):
+            known = True
             with trio.CancelScope() as scope:
-                await self._publish(flight, flight.effect, scope)
+                known = await self._publish(flight, flight.effect, scope)
+            if not known:
+                self._flight = None
+                return
         self._flight = None
         if isinstance(flight.effect, Sleep):
             self._foreman.retry_later(flight, flight.effect.seconds)

@@ -9,6 +9,7 @@ it leaves behind is stated per method. Errors: ``TransportError`` only; anything
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -160,6 +161,15 @@ class Channel(Protocol):
         Only on a channel opened with ``confirms=True``. Never raises TransportError: a channel or
         connection that ends resolves it to ``Unconfirmed``. Waits first while the socket is full
         (back-pressure). Cancelled: the message may already be stored; the late confirm is dropped.
+        """
+        ...
+
+    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+        """Accept a publish for writing, synchronously; False where it cannot, and then nothing happened.
+
+        Once accepted, ``told`` hears exactly once what ``publish`` would have returned, from whichever
+        task learns of it and possibly before this returns; it must neither wait nor raise. False means
+        "use ``publish``": the socket is full, the channel has ended, or the transport has no such way.
         """
         ...
 

@@ -176,6 +176,10 @@ class AioPikaChannel:
         finally:
             call.cancel()  # nothing once it is done; otherwise it sends nothing it has not begun to send
 
+    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+        """Refuse: behind the bridge there is no way to publish without a task of asyncio's."""
+        return False
+
     def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
         """Write an ack now; what the socket could not take waits for ``flush``."""
         self._settle(commands.Basic.Ack(delivery_tag, multiple))

@@ -149,6 +149,12 @@ class MemoryChannel:
             raise ValueError("publish needs a channel opened with confirms=True")
         return await self._publisher.publish(publication)
 
+    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+        """Publish mandatory and go on; see the protocol."""
+        if self._publisher is None:
+            raise ValueError("publish needs a channel opened with confirms=True")
+        return self._publisher.publish_nowait(publication, told)
+
     def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
         """Accept an ack for writing."""
         if self._closed is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
     from craig_mq.transport.memory.connection import MemoryConnection
 
 
+class _Announced(Reply[Confirmation]):
+    """A confirm that no task waits for: it is handed on as it comes."""
+
+    __slots__ = ("_hand_on",)
+
+    def __init__(self, hand_on: Callable[[Confirmation], None]) -> None:
+        """Start unanswered."""
+        super().__init__()
+        self._hand_on = hand_on
+
+    def set(self, value: Confirmation) -> None:
+        """Hand the first answer on."""
+        if not self.done:
+            super().set(value)
+            self._hand_on(value)
+
+
 class Publisher:
     """The publishes of one channel that wait for their confirms."""
 
@@ -30,6 +48,7 @@ class Publisher:
         self._connection = connection
         self._channel = channel
         self._pending: dict[Reply[Confirmation], None] = {}
+        self._to_tell: list[tuple[Publication, Confirmation, Callable[[Confirmation], None]]] = []
 
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish and wait. Cancelled: the message may already be stored; the confirm is dropped."""
@@ -43,7 +62,40 @@ class Publisher:
             await trio.lowlevel.checkpoint()
         else:
             outcome = await self._publish_in_turn(publication)
-        # A channel that ended before its confirm was read never saw it (rabbitmq-facts, 8).
+        return self._as_seen(publication, outcome)
+
+    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+        """Publish, and tell the outcome in a later scheduling pass, or at once where the channel ends."""
+        if self._channel.closed is not None:
+            return False
+        if self._connection.undisturbed:
+            self._tell_later(publication, told, self._publish_now(publication))
+            return True
+
+        def hand_on(outcome: Confirmation) -> None:
+            self._pending.pop(reply, None)
+            self._tell_later(publication, told, outcome)
+
+        reply = _Announced(hand_on)
+        self._send(publication, reply)
+        return True
+
+    def _tell_later(
+        self, publication: Publication, told: Callable[[Confirmation], None], outcome: Confirmation
+    ) -> None:
+        self._to_tell.append((publication, outcome, told))
+        if self._channel.closed is not None:
+            self._tell_all()
+        elif len(self._to_tell) == 1:
+            self._channel.served.node.timers.after(0, self._tell_all)
+
+    def _tell_all(self) -> None:
+        to_tell, self._to_tell = self._to_tell, []
+        for publication, outcome, told in to_tell:
+            told(self._as_seen(publication, outcome))
+
+    def _as_seen(self, publication: Publication, outcome: Confirmation) -> Confirmation:
+        """A channel that ended before its confirm was read never saw it (rabbitmq-facts, 8)."""
         ended = self._channel.closed
         if ended is not None and not isinstance(outcome, Unconfirmed):
             outcome = Unconfirmed(describe(ended))
@@ -57,6 +109,7 @@ class Publisher:
         """Resolve what is pending: nobody knows what became of it."""
         for reply in tuple(self._pending):
             reply.set(Unconfirmed(describe(reason)))
+        self._tell_all()
 
     def _publish_now(self, publication: Publication) -> Confirmation:
         served = self._channel.served
@@ -68,26 +121,29 @@ class Publisher:
 
     async def _publish_in_turn(self, publication: Publication) -> Confirmation:
         reply: Reply[Confirmation] = Reply()
+        try:
+            self._send(publication, reply)
+            return await reply.wait()
+        finally:
+            self._pending.pop(reply, None)
+
+    def _send(self, publication: Publication, reply: Reply[Confirmation]) -> None:
         self._pending[reply] = None
         connection = self._connection
 
         def fail(error: TransportError) -> None:
             reply.set(Unconfirmed(str(error), sent=False))
 
-        try:
-            connection.served.publish_seen()
-            connection.issue(
-                Operation.PUBLISH,
-                publication.exchange or publication.routing_key,
-                self._channel,
-                partial(self._carry_out, publication, reply),
-                fail,
-                subject=publication,
-                answer=reply.set,
-            )
-            return await reply.wait()
-        finally:
-            self._pending.pop(reply, None)
+        connection.served.publish_seen()
+        connection.issue(
+            Operation.PUBLISH,
+            publication.exchange or publication.routing_key,
+            self._channel,
+            partial(self._carry_out, publication, reply),
+            fail,
+            subject=publication,
+            answer=reply.set,
+        )
 
     def _carry_out(self, publication: Publication, reply: Reply[Confirmation]) -> None:
         served = self._channel.served

@@ -7,50 +7,38 @@ written; nothing but its own confirm can ever make it ``Acked``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
-
-import attrs
 
 from craig_mq.core.outcome import ACKED, NACKED, Confirmation, Returned, Unconfirmed
 from craig_mq.transport.native.wire import ProtocolViolation
 
-W = TypeVar("W")
-
-PENDING = Unconfirmed("no confirm yet")
+Told = Callable[[Confirmation], None]
 
 
-@attrs.define(slots=True, eq=False)
-class PublishInFlight(Generic[W]):
-    """One publish. ``waiter`` is None once it was told, or nobody waits any more."""
+class PublishInFlight:
+    """One publish. ``told`` hears its outcome; None once it has, or where nobody wants to any more."""
 
-    message_id: str | None
-    waiter: W | None
-    confirmation: Confirmation = PENDING
+    __slots__ = ("message_id", "told")
+
+    def __init__(self, message_id: str | None, told: Told | None) -> None:
+        """Not yet registered."""
+        self.message_id = message_id
+        self.told = told
 
 
-class ConfirmLedger(Generic[W]):
+class ConfirmLedger:
     """Publishes in flight on one channel, by the tag their confirm will carry."""
 
-    __slots__ = ("_last", "_pending", "_wake")
+    __slots__ = ("_last", "_pending")
 
-    def __init__(self, wake: Callable[[W], None]) -> None:
-        """Confirm mode counts from 1; ``wake`` is called with each waiter, once."""
-        self._pending: dict[int, PublishInFlight[W]] = {}
+    def __init__(self) -> None:
+        """Confirm mode counts from 1."""
+        self._pending: dict[int, PublishInFlight] = {}
         self._last = 0
-        self._wake = wake
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def _tell(self, publish: PublishInFlight[W], confirmation: Confirmation) -> None:
-        """Resolve a publish, once; later reports about it change nothing."""
-        waiter = publish.waiter
-        if waiter is not None:
-            publish.waiter = None
-            publish.confirmation = confirmation
-            self._wake(waiter)
-
-    def register(self, publish: PublishInFlight[W]) -> None:
+    def register(self, publish: PublishInFlight) -> None:
         """Give the next tag to ``publish``."""
         self._last += 1
         self._pending[self._last] = publish
@@ -67,7 +55,7 @@ class ConfirmLedger(Generic[W]):
             publish = self._pending.pop(delivery_tag, None)
             if publish is None:
                 raise ProtocolViolation(f"a confirm for tag {delivery_tag}, which is not in flight")
-            self._tell(publish, outcome)
+            _tell(publish, outcome)
             return
         if not 0 < delivery_tag <= self._last:
             raise ProtocolViolation(f"a confirm up to tag {delivery_tag}, which was never sent")
@@ -77,7 +65,7 @@ class ConfirmLedger(Generic[W]):
                 break
             covered.append(tag)
         for tag in covered:
-            self._tell(self._pending.pop(tag), outcome)
+            _tell(self._pending.pop(tag), outcome)
 
     def returned(self, message_id: str | None, code: int, text: str) -> None:
         """Apply basic.return: every publish in flight under that id was returned.
@@ -91,14 +79,22 @@ class ConfirmLedger(Generic[W]):
             if message_id is not None and publish.message_id == message_id
         ]
         for publish in matched:
-            self._tell(publish, Returned(code, text))
+            _tell(publish, Returned(code, text))
         if not matched:
             unknown = Unconfirmed("a message was returned that no publish in flight can be matched to")
-            for publish in self._pending.values():
-                self._tell(publish, unknown)
+            for publish in list(self._pending.values()):
+                _tell(publish, unknown)
 
     def fail(self, reason: str) -> None:
         """Resolve everything in flight as unknown: the channel has ended."""
         pending, self._pending = self._pending, {}
         for publish in pending.values():
-            self._tell(publish, Unconfirmed(reason))
+            _tell(publish, Unconfirmed(reason))
+
+
+def _tell(publish: PublishInFlight, confirmation: Confirmation) -> None:
+    """Resolve a publish, once; later reports about it change nothing."""
+    told = publish.told
+    if told is not None:
+        publish.told = None
+        told(confirmation)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
+import outcome
 import trio
 
 from craig_mq.core.delivery import Publication
@@ -25,13 +27,13 @@ class PublishingChannel(ChannelCalls):
     def __init__(self, link: Link, number: int) -> None:
         """Not in confirm mode yet."""
         super().__init__(link, number)
-        self._confirms: ConfirmLedger[trio.lowlevel.Task] | None = None
+        self._confirms: ConfirmLedger | None = None
         self._routes: dict[tuple[str, str], bytes] = {}
 
     async def _select_confirms(self) -> None:
         """Switch to confirm mode. Raises ClosedError or OperationTimedOut."""
         await self._call(requests.select_confirms())
-        self._confirms = ConfirmLedger(trio.lowlevel.reschedule)
+        self._confirms = ConfirmLedger()
 
     def on_confirmed(self, event: Confirmed) -> None:
         """Apply a confirm."""
@@ -49,22 +51,44 @@ class PublishingChannel(ChannelCalls):
 
         Raises ValueError for names or properties the wire cannot hold; nothing was sent then.
         """
-        if self._confirms is None:
-            raise ValueError("publish needs a channel opened with confirms=True")
         if self._writer.congested:
             await self._writer.wait_room()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
             return Unconfirmed(str(self._closed), sent=False)
+        task = trio.lowlevel.current_task()
+        publish = PublishInFlight(
+            publication.properties.message_id,
+            lambda confirmation: trio.lowlevel.reschedule(task, outcome.Value(confirmation)),
+        )
+        unsendable = self._send_publish(publication, publish)
+        if unsendable is not None:
+            return Unconfirmed(unsendable, sent=False)
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            publish.told = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        confirmation: Confirmation = await trio.lowlevel.wait_task_rescheduled(leave)
+        return confirmation
+
+    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+        """See the protocol. Raises ValueError as ``publish`` does."""
+        if self._closed is not None or self._writer.congested:
+            return False
+        return self._send_publish(publication, PublishInFlight(publication.properties.message_id, told)) is None
+
+    def _send_publish(self, publication: Publication, publish: PublishInFlight) -> str | None:
+        """Register a publish, then accept its frames; or say why no frames can carry it."""
+        if self._confirms is None:
+            raise ValueError("publish needs a channel opened with confirms=True")
         body = publication.body
         route = self._route(publication.exchange, publication.routing_key)
         header = encode_header(publication.properties, len(body))
         payload_max = self._protocol.payload_max
         if len(header) > payload_max:
-            return Unconfirmed(f"a content header of {len(header)} bytes exceeds a frame", sent=False)
-        task = trio.lowlevel.current_task()
-        publish = PublishInFlight(publication.properties.message_id, task)
+            return f"a content header of {len(header)} bytes exceeds a frame"
         alone = not self._confirms
         self._confirms.register(publish)
         if len(body) <= payload_max:
@@ -74,13 +98,7 @@ class PublishingChannel(ChannelCalls):
             self._protocol.outbox.put_all(
                 methods.encode_large_content(self.number, route, header, body, payload_max)
             )
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            publish.waiter = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(leave)
-        return publish.confirmation
+        return None
 
     def _route(self, exchange: str, routing_key: str) -> bytes:
         """Return the publish frame for a route, from a bounded memory."""
