@@ -22,6 +22,10 @@ from craig_mq.runtime.invocation import Invoked, Invoker
 from craig_mq.transport.errors import TransportError
 
 
+TAKEN_IN_ONE_GO = 32
+"""So many deliveries a worker finishes without a pause; then what it accepted leaves, and what came is read."""
+
+
 class Flight(Invoked, Protocol):
     """A delivery between its arrival and its settlement."""
 
@@ -135,7 +139,12 @@ class Worker(Generic[F]):
     async def _handle_many(self) -> None:
         """Go on from delivery to delivery until the scope is cancelled or the session ends."""
         scope, ending, performer = self._scope, self._ending, self._performer
+        taken = 0
         while not scope.cancel_called and not ending.noted:
+            if taken == TAKEN_IN_ONE_GO:
+                taken = 0
+                await trio.lowlevel.checkpoint()
+            taken += 1
             flight = self._flight or await self._next(scope)
             if flight is None:
                 return

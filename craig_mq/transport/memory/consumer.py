@@ -26,6 +26,7 @@ class MemoryConsumer:
         self._tag = tag
         self._buffer: deque[Delivery] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
+        self._waking = False
         self._closed: CloseReason | None = None
 
     @property
@@ -40,17 +41,28 @@ class MemoryConsumer:
             if self._closed is not None:
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 raise ClosedError(self._closed)
-            if self._buffer:
-                delivery = self._buffer.popleft()
+            delivery = self.receive_nowait()
+            if delivery is not None:
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 return delivery
             await self._waiting.park()
+            self._waking = False
 
     def receive_nowait(self) -> Delivery | None:
         """Take the next buffered delivery, if there is one."""
         if self._closed is not None:
             raise ClosedError(self._closed)
-        return self._buffer.popleft() if self._buffer else None
+        if not self._buffer:
+            return None
+        delivery = self._buffer.popleft()
+        self._wake_one()
+        return delivery
+
+    def _wake_one(self) -> None:
+        """Let one task come and take: it wakes the next."""
+        if self._buffer and self._waiting and not self._waking:
+            self._waking = True
+            self._waiting.unpark()
 
     async def cancel(self) -> list[Delivery]:
         """Stop consuming; return what was buffered."""
@@ -67,8 +79,7 @@ class MemoryConsumer:
     def deliver(self, delivery: Delivery) -> None:
         """Take what the broker sent."""
         self._buffer.append(delivery)
-        if self._waiting:
-            self._waiting.unpark()
+        self._wake_one()
 
     def ended(self, reason: CloseReason) -> None:
         """Learn that no more will come."""

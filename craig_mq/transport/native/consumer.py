@@ -1,8 +1,12 @@
-"""A consumer: deliveries handed straight to waiting tasks, or buffered up to the prefetch."""
+"""A consumer: deliveries buffered up to the prefetch, and tasks woken one after the other to take them.
+
+One waiting task is woken for a whole burst, and wakes the next as it takes its first: tasks that finish a
+delivery without waiting leave nothing for the next one, and tasks that wait are joined by others at once.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 import outcome
@@ -26,7 +30,8 @@ class NativeConsumer:
         self.queue = queue
         self._cancel = cancel
         self._buffer: deque[Delivery] = deque()
-        self._waiting: OrderedDict[trio.lowlevel.Task, None] = OrderedDict()
+        self._waiting: dict[trio.lowlevel.Task, None] = {}
+        self._waking = False
         self.ended: CloseReason | None = None
 
     @property
@@ -36,18 +41,21 @@ class NativeConsumer:
 
     def offer(self, delivery: Delivery) -> None:
         """Take a delivery from the channel."""
-        if self._waiting:
-            task, _ = self._waiting.popitem(last=False)
-            trio.lowlevel.reschedule(task, outcome.Value(delivery))
-        else:
-            self._buffer.append(delivery)
+        self._buffer.append(delivery)
+        if self._waiting and not self._waking:
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        """Wake the task that has waited the shortest: what it works with is the likeliest to be at hand."""
+        self._waking = True
+        trio.lowlevel.reschedule(self._waiting.popitem()[0])
 
     def end(self, reason: CloseReason) -> None:
         """No delivery will come any more; the first reason stays."""
         if self.ended is not None:
             return
         self.ended = reason
-        waiting, self._waiting = self._waiting, OrderedDict()
+        waiting, self._waiting = self._waiting, {}
         for task in waiting:
             trio.lowlevel.reschedule(task, outcome.Error(ClosedError(reason)))
 
@@ -60,24 +68,30 @@ class NativeConsumer:
     async def receive(self) -> Delivery:
         """See the protocol."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        delivery = self.receive_nowait()
-        if delivery is not None:
-            return delivery
         task = trio.lowlevel.current_task()
-        self._waiting[task] = None
 
         def leave(_: object) -> trio.lowlevel.Abort:
             del self._waiting[task]
             return trio.lowlevel.Abort.SUCCEEDED
 
-        received: Delivery = await trio.lowlevel.wait_task_rescheduled(leave)
-        return received
+        while True:
+            delivery = self.receive_nowait()
+            if delivery is not None:
+                return delivery
+            self._waiting[task] = None
+            await trio.lowlevel.wait_task_rescheduled(leave)
+            self._waking = False
 
     def receive_nowait(self) -> Delivery | None:
         """See the protocol."""
         if self.ended is not None:
             raise ClosedError(self.ended)
-        return self._buffer.popleft() if self._buffer else None
+        if not self._buffer:
+            return None
+        delivery = self._buffer.popleft()
+        if self._buffer and self._waiting and not self._waking:
+            self._wake_one()
+        return delivery
 
     async def cancel(self) -> list[Delivery]:
         """See the protocol. Tasks in ``receive`` get ClosedError(LocalClose).
