@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-import attrs
 import msgspec
 
 from craig_mq.core.capture_format import (
@@ -32,8 +31,7 @@ _NO_PAYLOAD = PayloadWire(msgspec.Raw(b"null"))
 _encode = msgspec.json.Encoder().encode
 
 
-@attrs.define(slots=True)
-class CaptureOrder:
+class CaptureOrder(msgspec.Struct, gc=False):
     """What a capture says beside the delivery itself.
 
     ``capture_id`` and ``fresh_id`` are fresh UUIDv7 (the second becomes the outer id of a malformed
@@ -50,8 +48,7 @@ class CaptureOrder:
     last_error: LastError | None = None
 
 
-@attrs.define(slots=True)
-class BuiltCapture:
+class BuiltCapture(msgspec.Struct, gc=False):
     """A serialised capture. ``kind`` and ``reason`` are final: too large to park became OVERSIZE."""
 
     kind: CaptureKind
@@ -73,7 +70,7 @@ def build_capture(subject: Subject, order: CaptureOrder, *, limit: int = MAX_CAP
     outer, wire = _outer(subject, order), _record(subject, order)
     serialised = _whole(outer, wire, subject, limit)
     if serialised is None:
-        order = attrs.evolve(order, reason=order.reason or QuarantineReason.OVERSIZE)
+        order = msgspec.structs.replace(order, reason=order.reason or QuarantineReason.OVERSIZE)
         wire = _record(subject, order)
         serialised = _cut(outer, wire, subject.body, limit)
     return BuiltCapture(

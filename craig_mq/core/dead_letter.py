@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import attrs
+import msgspec
 
 from craig_mq.core.death import Death, broker_death, describe_death, occurrence_token
 from craig_mq.core.delivery import Delivery
@@ -18,8 +18,7 @@ from craig_mq.core.properties_json import headers_from_json, properties_to_json
 from craig_mq.core.unwrap import Capture, InvalidWrapper, open_body, unwrap_capture
 
 
-@attrs.define(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     """What a handler gets.
 
     ``queue`` is the dead-letter queue, ``routing_key`` the original ``dlq.*`` key, ``token`` the
@@ -39,8 +38,7 @@ class DeadLetter:
     death: Death | None
 
 
-@attrs.define(frozen=True, slots=True)
-class Carried:
+class Carried(msgspec.Struct, frozen=True, gc=False):
     """What a parked return carries over: counters, its capture's id, the original's properties as JSON."""
 
     capture_id: str | None = None
@@ -52,8 +50,7 @@ class Carried:
 FIRST_ARRIVAL = Carried()
 
 
-@attrs.define(slots=True, eq=False)
-class DeadLetterDelivery:
+class DeadLetterDelivery(msgspec.Struct, eq=False, gc=False):
     """A readable delivery with everything its settlement needs; treat as immutable.
 
     ``wrapper_fault`` says why a capture wrapper was refused, None where there was none or it was good.
@@ -90,8 +87,7 @@ class DeadLetterDelivery:
         return self.properties_json or properties_to_json(self.source.properties)
 
 
-@attrs.define(frozen=True, slots=True, eq=False)
-class MalformedDelivery:
+class MalformedDelivery(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A delivery no handler can be given; ``detail`` says why, without quoting it."""
 
     source: Delivery

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-import attrs
+import msgspec
 
 from craig_mq.core.envelope import EventEnvelope
 from craig_mq.core.timing import format_instant
@@ -20,8 +20,7 @@ _MAX_WIRE_INTEGER = 2**63 - 1
 _LAST_CALENDAR_SECOND = 253_402_300_799
 
 
-@attrs.define(frozen=True, slots=True)
-class Death:
+class Death(msgspec.Struct, frozen=True, gc=False):
     """Where, why, when and how often a message was dead-lettered; each None where nobody said."""
 
     queue: str | None
@@ -31,8 +30,7 @@ class Death:
     count: int | None
 
 
-@attrs.define(frozen=True, slots=True)
-class BrokerDeath:
+class BrokerDeath(msgspec.Struct, frozen=True, gc=False):
     """The first entry of a well-formed x-death; ``time_s`` is whole seconds since the Unix epoch."""
 
     queue: str

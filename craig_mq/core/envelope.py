@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import attrs
 import msgspec
 
 from craig_mq.core.errors import EnvelopeNotSerializable, MalformedBody
@@ -20,8 +19,7 @@ _COMPACT_FRAME = 73
 _COMPACT_DLX = len(b',"_dlx":')
 
 
-@attrs.define(frozen=True, slots=True)
-class ExplicitDeadLetter:
+class ExplicitDeadLetter(msgspec.Struct, frozen=True, gc=False):
     """The ``_dlx`` member: what an explicit dead-letter producer says about the failure."""
 
     token: str | None = None
@@ -31,8 +29,7 @@ class ExplicitDeadLetter:
     error: str | None = None
 
 
-@attrs.define(frozen=True, slots=True)
-class EventEnvelope:
+class EventEnvelope(msgspec.Struct, frozen=True, gc=False):
     """One event. All texts are verbatim; ``payload`` is the raw JSON value, byte for byte.
 
     ``occurred_at`` is an RFC 3339 instant with offset, kept as text because nine fractional digits
@@ -109,7 +106,7 @@ def encode_envelope(envelope: EventEnvelope) -> bytes:
             msgspec.Raw(envelope.payload),
         )
         if envelope.dlx is not None:
-            dlx = _DlxWire(**attrs.asdict(envelope.dlx))
+            dlx = _DlxWire(**msgspec.structs.asdict(envelope.dlx))
             wire.dlx = msgspec.Raw(_encode(dlx))
         body = _encode(wire)
         decode_envelope(body)

@@ -6,8 +6,6 @@ import hashlib
 from collections import OrderedDict
 from operator import attrgetter
 
-import attrs
-
 from craig_mq.core.delivery import Delivery, Properties
 from craig_mq.core.properties_json import properties_to_json
 
@@ -15,7 +13,7 @@ MAX_CONFIRMED_UNACKED = 1_000
 
 # The broker counts takes in these; everything else belongs to the occurrence, x-death included.
 _COUNTERS = frozenset({"x-delivery-count", "x-acquired-count"})
-_plain_of = attrgetter(*(field.name for field in attrs.fields(Properties) if field.name != "headers"))
+_plain_of = attrgetter(*(name for name in Properties.__struct_fields__ if name != "headers"))
 
 
 def delivery_identity(delivery: Delivery) -> bytes:

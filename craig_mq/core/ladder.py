@@ -71,7 +71,7 @@ def client_dead_letter(
     if envelope is None:
         key = cut_routing_key(f"dlq.{queue}.malformed")
         return Publication(
-            DEAD_LETTER_EXCHANGE, key, delivery.body, attrs.evolve(properties, content_type=None)
+            DEAD_LETTER_EXCHANGE, key, delivery.body, msgspec.structs.replace(properties, content_type=None)
         )
     failed_at = format_instant(at_s)
     dlx = ExplicitDeadLetter(
@@ -97,5 +97,5 @@ def _readable(delivery: Delivery) -> EventEnvelope | None:
 def _with_dlx(body: bytes, dlx: ExplicitDeadLetter) -> bytes:
     # Every other member stays as it was, unknown ones included; a _dlx of an earlier death is replaced.
     values = members(body)
-    values["_dlx"] = msgspec.Raw(_encode(attrs.asdict(dlx)))
+    values["_dlx"] = msgspec.Raw(_encode(dlx))
     return _encode(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import cast
 
-import attrs
+import msgspec
 
 from craig_mq.core.disposition import DlqError
 
@@ -13,8 +13,7 @@ MAX_ERROR_TEXT_BYTES = 2_048
 MAX_ERROR_TYPE_BYTES = 256
 
 
-@attrs.define(frozen=True, slots=True)
-class LastError:
+class LastError(msgspec.Struct, frozen=True, gc=False):
     """``text`` is at most 2 KiB of valid UTF-8; ``sha256`` is over the UTF-8 of the full text."""
 
     type: str

@@ -8,28 +8,25 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import attrs
+import msgspec
 
 
-@attrs.define(frozen=True, slots=True)
-class Acked:
+class Acked(msgspec.Struct, frozen=True, gc=False):
     """The broker confirmed the publish and returned nothing: the only evidence that permits an ack."""
 
 
-@attrs.define(frozen=True, slots=True)
-class Nacked:
+class Nacked(msgspec.Struct, frozen=True, gc=False):
     """The broker refused the publish (for instance a full queue with ``reject-publish``)."""
 
 
-@attrs.define(frozen=True, slots=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True, gc=False):
     """The publish was mandatory and routed nowhere; a positive confirm that follows does not count."""
 
     code: int
     text: str
 
 
-@attrs.define(frozen=True, slots=True)
-class Unconfirmed:
+class Unconfirmed(msgspec.Struct, frozen=True, gc=False):
     """Nobody knows: the wait was bounded, or the channel ended first.
 
     ``sent`` is False only where no byte of the publish can have reached the broker.
@@ -45,18 +42,15 @@ ACKED = Acked()
 NACKED = Nacked()
 
 
-@attrs.define(frozen=True, slots=True)
-class AckWritten:
+class AckWritten(msgspec.Struct, frozen=True, gc=False):
     """The settlement frame was handed to the operating system within its bound: the only success."""
 
 
-@attrs.define(frozen=True, slots=True)
-class AckNotSent:
+class AckNotSent(msgspec.Struct, frozen=True, gc=False):
     """Nothing was sent: the gate was closed or the channel already gone (lapin's ``Ok(false)``)."""
 
 
-@attrs.define(frozen=True, slots=True)
-class AckTimedOut:
+class AckTimedOut(msgspec.Struct, frozen=True, gc=False):
     """The bound passed first; whether the broker saw it is unknown, even if the call succeeds later."""
 
 

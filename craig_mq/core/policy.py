@@ -9,27 +9,24 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
-import attrs
+import msgspec
 
 from craig_mq.core.capture_format import QuarantineReason
 from craig_mq.core.disposition import Disposition
 from craig_mq.core.timing import retry_delay
 
 
-@attrs.define(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True, gc=False):
     """Invoke again in this session after ``delay_s`` seconds."""
 
     delay_s: float
 
 
-@attrs.define(frozen=True, slots=True)
-class Park:
+class Park(msgspec.Struct, frozen=True, gc=False):
     """Publish to the parking queue, then ack."""
 
 
-@attrs.define(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(msgspec.Struct, frozen=True, gc=False):
     """Publish to the quarantine queue, then ack."""
 
     reason: QuarantineReason
@@ -40,8 +37,7 @@ Decision: TypeAlias = Retry | Park | Quarantine
 PARK = Park()
 
 
-@attrs.define(slots=True)
-class PolicyFacts:
+class PolicyFacts(msgspec.Struct, gc=False):
     """What the decision depends on beside the handler's word, fixed for one delivery."""
 
     handler_attempts: int

@@ -18,7 +18,6 @@ from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import TypeAlias, cast
 
-import attrs
 import msgspec
 
 from craig_mq.core.delivery import NO_PROPERTIES, Properties
@@ -29,7 +28,7 @@ MAX_TABLE_DEPTH = 64
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
-_FIELDS = tuple(field.name for field in attrs.fields(Properties))
+_FIELDS = Properties.__struct_fields__
 _values_of = attrgetter(*_FIELDS)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

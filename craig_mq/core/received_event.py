@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 
 from craig_mq.core.envelope import EventEnvelope
 
 
-@attrs.define(frozen=True, slots=True)
-class ReceivedEvent:
+class ReceivedEvent(msgspec.Struct, frozen=True, gc=False):
     """One event of ``queue``, as it was published: ``body`` is its bytes, ``envelope`` what they say.
 
     ``attempt`` is the 1-based invocation in this session. ``redelivered`` means that the broker has

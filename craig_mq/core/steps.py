@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 import attrs
+import msgspec
 
 from craig_mq.core.capture_format import CaptureKind, QuarantineReason
 from craig_mq.core.disposition import Disposition
@@ -23,20 +24,17 @@ Origin: TypeAlias = Literal["readable", "malformed", "confirmed_before"]
 # -- events: what the caller reports ---------------------------------------------------------------
 
 
-@attrs.define(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True, gc=False):
     """The delivery was taken. ``confirmed_before`` is a redelivery whose copy is already confirmed."""
 
     origin: Origin = "readable"
 
 
-@attrs.define(frozen=True, slots=True)
-class HandlerOk:
+class HandlerOk(msgspec.Struct, frozen=True, gc=False):
     """The handler returned."""
 
 
-@attrs.define(slots=True)
-class HandlerFailed:
+class HandlerFailed(msgspec.Struct, gc=False):
     """The handler raised, or ran out of its time; ``jitter`` is a random fraction 0..1."""
 
     disposition: Disposition
@@ -44,20 +42,17 @@ class HandlerFailed:
     jitter: float
 
 
-@attrs.define(frozen=True, slots=True)
-class Slept:
+class Slept(msgspec.Struct, frozen=True, gc=False):
     """The retry delay has passed."""
 
 
-@attrs.define(frozen=True, slots=True)
-class Interrupted:
+class Interrupted(msgspec.Struct, frozen=True, gc=False):
     """Shutdown or the session's end came first. Never reported once a publish or an ack has begun."""
 
     why: str
 
 
-@attrs.define(slots=True)
-class Confirmed:
+class Confirmed(msgspec.Struct, gc=False):
     """The publish ended; ``kind`` is what was built, which too large a body turns from park to quarantine."""
 
     confirmation: Confirmation
@@ -77,22 +72,19 @@ Event: TypeAlias = Begin | HandlerOk | HandlerFailed | Slept | Interrupted | Con
 # -- effects: what the caller is to do next ----------------------------------------------------------
 
 
-@attrs.define(frozen=True, slots=True)
-class Invoke:
+class Invoke(msgspec.Struct, frozen=True, gc=False):
     """Call the handler for the ``attempt``-th time (1-based)."""
 
     attempt: int
 
 
-@attrs.define(frozen=True, slots=True)
-class Sleep:
+class Sleep(msgspec.Struct, frozen=True, gc=False):
     """Wait, racing shutdown, without holding a concurrency slot."""
 
     seconds: float
 
 
-@attrs.define(slots=True)
-class Publish:
+class Publish(msgspec.Struct, gc=False):
     """Publish a copy, mandatory and confirmed; ``reason`` is None where it is not for quarantine.
 
     Of a dead letter: a capture to parking, or with a reason to quarantine. Of an event: its dead letter.
@@ -104,28 +96,24 @@ class Publish:
     error: LastError | None
 
 
-@attrs.define(frozen=True, slots=True)
-class AckDelivery:
+class AckDelivery(msgspec.Struct, frozen=True, gc=False):
     """Ack the delivery: the evidence exists."""
 
 
-@attrs.define(frozen=True, slots=True)
-class Leave:
+class Leave(msgspec.Struct, frozen=True, gc=False):
     """Do nothing more: the delivery stays unacked and the broker requeues it."""
 
     why: str
 
 
-@attrs.define(frozen=True, slots=True)
-class SettlementFailed:
+class SettlementFailed(msgspec.Struct, frozen=True, gc=False):
     """End the session as SETTLEMENT_FAILED; the delivery stays unacked."""
 
     stage: Stage
     detail: str
 
 
-@attrs.define(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True, gc=False):
     """The delivery is settled."""
 
     outcome: Outcome

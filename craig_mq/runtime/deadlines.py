@@ -23,7 +23,7 @@ class Bounded(Protocol):
 
 
 class Deadlines:
-    """Scopes, or what is told like one, that are cancelled ``seconds`` after their ``begin``, unless ``end`` came first.
+    """Scopes, and what is told like one, cancelled ``seconds`` after ``begin`` unless ``end`` came first.
 
     Nothing is cancelled while ``run`` does not run, or while the clock stands still.
     """

@@ -143,7 +143,8 @@ class LadderPerformer:
     async def publish(self, flight: EventInFlight, order: Publish, scope: trio.CancelScope) -> bool:
         """Publish the dead letter of an event; its next effect follows without a task switch.
 
-        Where nothing must be waited for the confirm itself performs it, and this returns False. Cancelled: the outcome is unknown and the delivery stays unacked.
+        Where nothing must be waited for the confirm itself performs it, and this returns False.
+        Cancelled: the outcome is unknown and the delivery stays unacked.
         """
         plan, delivery, error = self._plan, flight.delivery, order.error or _NO_ERROR
         publication = client_dead_letter(

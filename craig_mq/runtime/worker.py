@@ -21,9 +21,8 @@ from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoked, Invoker
 from craig_mq.transport.errors import TransportError
 
-
 TAKEN_IN_ONE_GO = 32
-"""So many deliveries a worker finishes without a pause; then what it accepted leaves, and what came is read."""
+"""So many deliveries a worker finishes without a pause: then what was accepted leaves, what came is read."""
 
 
 class Flight(Invoked, Protocol):

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,7 +81,7 @@ def test_a_parked_capture_has_exactly_its_members(dead: Make, order: Make) -> No
 
 def test_a_quarantined_capture_keeps_the_counts_and_says_why(dead: Make, order: Make) -> None:
     """A quarantined capture has quarantined_at and reason, and the park counts as they came."""
-    subject = attrs.evolve(dead(), carried=Carried("c", 12, 40, 2))
+    subject = msgspec.structs.replace(dead(), carried=Carried("c", 12, 40, 2))
     built = build_capture(subject, order(reason=QuarantineReason.PARK_CAP_EXHAUSTED))
     capture = _strict(built.body)
     assert (capture["kind"], capture["reason"]) == ("quarantined", "park_cap_exhausted")
@@ -314,7 +314,7 @@ def test_below_the_floor_a_capture_carries_no_body(dead: Make, order: Make, enve
 
 def test_the_counts_saturate(dead: Make, order: Make) -> None:
     """A park at the top of u32 stays a valid capture."""
-    subject = attrs.evolve(dead(), carried=Carried("c", MAX_U32, MAX_U32, MAX_U32))
+    subject = msgspec.structs.replace(dead(), carried=Carried("c", MAX_U32, MAX_U32, MAX_U32))
     capture = _unwrap(build_capture(subject, order()).body)
     assert (capture.park_count, capture.total_parks, capture.redrive_count) == (MAX_U32, MAX_U32, MAX_U32)
 

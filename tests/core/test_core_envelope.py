@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -323,4 +323,4 @@ def test_writing_an_envelope_reads_back_the_same(envelope_json: Write) -> None:
 def test_an_envelope_that_cannot_be_written_says_so(envelope_json: Write, change: dict[str, Any]) -> None:
     """An envelope the body rules do not allow raises EnvelopeNotSerializable."""
     with pytest.raises(EnvelopeNotSerializable):
-        encode_envelope(attrs.evolve(decode_envelope(envelope_json()), **change))
+        encode_envelope(msgspec.structs.replace(decode_envelope(envelope_json()), **change))

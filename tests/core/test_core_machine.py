@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -259,7 +259,7 @@ class SettlementModel(RuleBasedStateMachine):
     def feed(self, event: Event, jitter: float) -> None:
         """Offer an event; a refusal must leave no trace."""
         if isinstance(event, HandlerFailed):
-            event = attrs.evolve(event, jitter=jitter)
+            event = msgspec.structs.replace(event, jitter=jitter)
         before: tuple[Any, ...] = (self.settlement.state, self.settlement.attempts)
         try:
             effect = self.settlement.feed(event)

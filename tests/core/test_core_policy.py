@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def test_a_transient_failure_is_retried_until_its_invocations_are_used_up() -> N
 
 def test_a_single_invocation_means_no_retry() -> None:
     """With handler_attempts 1 a TRANSIENT_RETRY parks at once."""
-    facts = attrs.evolve(FACTS, handler_attempts=1)
+    facts = msgspec.structs.replace(FACTS, handler_attempts=1)
     assert decide(facts, Disposition.TRANSIENT_RETRY, invocation=1, jitter=0.0) == PARK
 
 
@@ -33,7 +33,7 @@ def test_an_outage_is_parked_at_once() -> None:
     assert decide(FACTS, Disposition.TRANSIENT_PARK, invocation=1, jitter=0.0) == PARK
 
 
-@pytest.mark.parametrize("facts", [FACTS, attrs.evolve(FACTS, park_count=99, canonical=False)])
+@pytest.mark.parametrize("facts", [FACTS, msgspec.structs.replace(FACTS, park_count=99, canonical=False)])
 def test_a_permanent_failure_is_quarantined_for_its_own_sake(facts: PolicyFacts) -> None:
     """PERMANENT quarantines as permanent, whatever the route and the count."""
     decision = decide(facts, Disposition.PERMANENT, invocation=1, jitter=0.0)
@@ -55,14 +55,14 @@ def test_route_and_cap_apply_in_place_of_parking(
     *, disposition: Disposition, invocation: int, count: int, canonical: bool, reason: QuarantineReason | None
 ) -> None:
     """In place of a park: noncanonical_route first, then park_cap_exhausted once park_count is park_cap."""
-    facts = attrs.evolve(FACTS, park_count=count, canonical=canonical)
+    facts = msgspec.structs.replace(FACTS, park_count=count, canonical=canonical)
     decision = decide(facts, disposition, invocation=invocation, jitter=0.0)
     assert decision == (PARK if reason is None else Quarantine(reason))
 
 
 def test_neither_route_nor_cap_takes_invocations_away() -> None:
     """A non-canonical delivery at its cap still gets its retries first."""
-    facts = attrs.evolve(FACTS, park_count=12, canonical=False)
+    facts = msgspec.structs.replace(FACTS, park_count=12, canonical=False)
     assert isinstance(decide(facts, Disposition.TRANSIENT_RETRY, invocation=2, jitter=0.0), Retry)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import attrs
+import msgspec
 import pytest
 
 from craig_mq.core.capture import build_capture
@@ -21,7 +21,9 @@ X_DEATH = [{"queue": "billing", "reason": "rejected", "count": 1, "time": 1_772_
 
 
 def _quarantined(dead: Make, order: Make, carried: Carried) -> tuple[DeadLetterDelivery, bytes]:
-    subject = attrs.evolve(dead(properties=Properties(headers={"x-death": X_DEATH})), carried=carried)
+    subject = msgspec.structs.replace(
+        dead(properties=Properties(headers={"x-death": X_DEATH})), carried=carried
+    )
     return subject, build_capture(subject, order(reason=QuarantineReason.PARK_CAP_EXHAUSTED)).body
 
 

@@ -176,7 +176,11 @@ class AioPikaChannel:
         finally:
             call.cancel()  # nothing once it is done; otherwise it sends nothing it has not begun to send
 
-    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+    def publish_nowait(
+        self,
+        publication: Publication,  # noqa: ARG002 - the protocol's
+        told: Callable[[Confirmation], None],  # noqa: ARG002 - the protocol's
+    ) -> bool:
         """Refuse: behind the bridge there is no way to publish without a task of asyncio's."""
         return False
 

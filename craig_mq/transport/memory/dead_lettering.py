@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
-import attrs
+import msgspec
 
 from craig_mq.core.delivery import Properties
 from craig_mq.transport.memory.message import Message
@@ -44,7 +44,7 @@ def dead_letter_properties(
     headers.setdefault("x-first-death-exchange", message.exchange)
     headers.setdefault("x-first-death-queue", queue)
     headers.setdefault("x-first-death-reason", reason)
-    return attrs.evolve(message.properties, headers=headers, expiration=None)
+    return msgspec.structs.replace(message.properties, headers=headers, expiration=None)
 
 
 def died_in_a_cycle(message: Message, queue: str, reason: DeathReason) -> bool:

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
+import msgspec
 
 from craig_mq.core.close import CloseReason, ConnectionLoss, LocalClose
 from craig_mq.core.delivery import Delivery, Properties
@@ -186,4 +186,4 @@ def _with_counts(message: Message, *, by_get: bool, names_acquired: bool) -> Pro
     headers = {**message.properties.headers, "x-delivery-count": message.delivery_count}
     if names_acquired:
         headers["x-acquired-count"] = message.acquired_count - 1
-    return attrs.evolve(message.properties, headers=headers)
+    return msgspec.structs.replace(message.properties, headers=headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import attrs
+import msgspec
 
 from craig_mq.core.delivery import Properties, Publication
 from craig_mq.core.outcome import ACKED, NACKED, Acked, Nacked, Returned
@@ -27,7 +27,7 @@ def publish(vhost: Vhost, publication: Publication, connection: int) -> Acked | 
     properties = publication.properties
     if "BCC" in properties.headers:
         kept = {name: value for name, value in properties.headers.items() if name != "BCC"}
-        properties = attrs.evolve(properties, headers=kept)
+        properties = msgspec.structs.replace(properties, headers=kept)
     serial = node.next_serial()
     refused = False
     for name in names:

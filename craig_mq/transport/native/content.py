@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-import attrs
+import msgspec
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.transport.native.events import Delivered, Got, MessageReturned
@@ -55,8 +55,7 @@ class NameCache:
         return name, True
 
 
-@attrs.define(slots=True, eq=False)
-class Envelope:
+class Envelope(msgspec.Struct, eq=False, gc=False):
     """A method that announces content, as the message it will become.
 
     ``consumer_tag`` is None for basic.get-ok. ``code`` and ``text`` are basic.return's; ``readable``

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import attrs
+import msgspec
 from pamqp import base
 
 from craig_mq.core.close import ChannelClose, ConnectionClose
 from craig_mq.core.delivery import Delivery
 
 
-@attrs.define(slots=True, eq=False)
-class Delivered:
+class Delivered(msgspec.Struct, eq=False, gc=False):
     """basic.deliver with its content. ``consumer_tag`` stays bytes: it is only looked up."""
 
     channel: int
@@ -20,8 +20,7 @@ class Delivered:
     delivery: Delivery
 
 
-@attrs.define(slots=True, eq=False)
-class Confirmed:
+class Confirmed(msgspec.Struct, eq=False, gc=False):
     """basic.ack (``positive``) or basic.nack from the broker: a publisher confirm."""
 
     channel: int
@@ -30,8 +29,7 @@ class Confirmed:
     positive: bool
 
 
-@attrs.define(slots=True, eq=False)
-class MessageReturned:
+class MessageReturned(msgspec.Struct, eq=False, gc=False):
     """basic.return with its content; ``message_id`` is all it can be matched by."""
 
     channel: int
@@ -40,8 +38,7 @@ class MessageReturned:
     message_id: str | None
 
 
-@attrs.define(slots=True, eq=False)
-class Got:
+class Got(msgspec.Struct, eq=False, gc=False):
     """basic.get-ok with its content."""
 
     channel: int

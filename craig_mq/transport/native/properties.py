@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from craig_mq.core.delivery import PERSISTENT, Properties
 from craig_mq.transport.native.fields import BrokenField, FieldReader, encode_short, encode_table
@@ -66,7 +66,7 @@ def decode_properties(header: bytes) -> tuple[Properties, bool]:
     where the structure breaks, the properties before the break are returned.
     """
     flags: int = _HEAD.unpack_from(header)[3]
-    found = Properties()
+    found: dict[str, Any] = {}
     whole = not flags & _UNKNOWN
     at = HEADER_MIN
     end = len(header)
@@ -75,31 +75,31 @@ def decode_properties(header: bytes) -> tuple[Properties, bool]:
             start = at + 1
             at = start + header[at] if at < end else end + 1
             if at > end:
-                return found, False
+                return Properties(**found), False
             raw = header[start:at]
             try:
-                setattr(found, name, raw.decode())
+                found[name] = raw.decode()
             except UnicodeDecodeError:
-                setattr(found, name, raw.decode("utf-8", "backslashreplace"))
+                found[name] = raw.decode("utf-8", "backslashreplace")
                 whole = False
         elif form is _OCTET and at < end:
-            setattr(found, name, header[at])
+            found[name] = header[at]
             at += 1
         elif form is _LONG and at + 8 <= end:
-            setattr(found, name, _U64.unpack_from(header, at)[0])
+            found[name] = _U64.unpack_from(header, at)[0]
             at += 8
         elif form is _TABLE:
             reader = FieldReader()
             try:
-                found.headers, at = reader.table(header, at, end)
+                found[name], at = reader.table(header, at, end)
             except BrokenField as broken:
                 if isinstance(broken.partial, dict):
-                    found.headers = broken.partial
-                return found, False
+                    found[name] = broken.partial
+                return Properties(**found), False
             whole = whole and not reader.odd
         else:
-            return found, False
-    return found, whole
+            return Properties(**found), False
+    return Properties(**found), whole
 
 
 def encode_header(properties: Properties, size: int) -> bytes:

@@ -77,7 +77,8 @@ class PublishingChannel(ChannelCalls):
         """See the protocol. Raises ValueError as ``publish`` does."""
         if self._closed is not None or self._writer.congested:
             return False
-        return self._send_publish(publication, PublishInFlight(publication.properties.message_id, told)) is None
+        publish = PublishInFlight(publication.properties.message_id, told)
+        return self._send_publish(publication, publish) is None
 
     def _send_publish(self, publication: Publication, publish: PublishInFlight) -> str | None:
         """Register a publish, then accept its frames; or say why no frames can carry it."""
