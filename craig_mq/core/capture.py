@@ -17,9 +17,10 @@ from craig_mq.core.capture_format import (
     PayloadWire,
     QuarantineReason,
 )
+from craig_mq.core.capture_text import writable, write_capture
 from craig_mq.core.dead_letter import FIRST_ARRIVAL, DeadLetterDelivery, Subject
 from craig_mq.core.disposition import Disposition
-from craig_mq.core.embed import embed_compressed, embed_prefix, embed_whole
+from craig_mq.core.embed import embed_compressed, embed_prefix, embed_whole, survives_as_value
 from craig_mq.core.last_error import LastError, cut_text
 from craig_mq.core.timing import format_instant
 
@@ -67,6 +68,14 @@ def build_capture(subject: Subject, order: CaptureOrder, *, limit: int = MAX_CAP
     body cannot be retried, so the capture is QUARANTINED, reason OVERSIZE. A ``limit`` below 64 KiB
     (DIGEST_ONLY) gives the smallest capture there is, without body, which may exceed it.
     """
+    if (
+        isinstance(subject, DeadLetterDelivery)
+        and len(subject.body) <= limit
+        and survives_as_value(subject.body)
+    ):
+        built = _plain(subject, order)
+        if len(built.body) <= limit:
+            return built
     outer, wire = _outer(subject, order), _record(subject, order)
     serialised = _whole(outer, wire, subject, limit)
     if serialised is None:
@@ -82,6 +91,26 @@ def build_capture(subject: Subject, order: CaptureOrder, *, limit: int = MAX_CAP
         truncated=wire.truncated is True,
         body=serialised,
     )
+
+
+def _plain(subject: DeadLetterDelivery, order: CaptureOrder) -> BuiltCapture:
+    """Build the common capture: the body as the value it is."""
+    carried, reason = subject.carried, order.reason
+    kind, parks = (CaptureKind.PARKED, 1) if reason is None else (CaptureKind.QUARANTINED, 0)
+    park_count = min(carried.park_count + parks, MAX_U32)
+    body = write_capture(
+        subject,
+        kind="parked" if parks else "quarantined",
+        capture_id=order.capture_id,
+        park_count=park_count,
+        total_parks=min(carried.total_parks + parks, MAX_U32),
+        attempts=order.attempts,
+        at=format_instant(order.at_s),
+        disposition=None if order.disposition is None else order.disposition.value,
+        reason=None if reason is None else reason.value,
+        error=order.last_error,
+    )
+    return BuiltCapture(kind, reason, order.capture_id, subject.envelope.id, park_count, False, body)
 
 
 def _whole(outer: OuterWire, wire: CaptureWire, subject: Subject, limit: int) -> bytes | None:
@@ -130,8 +159,8 @@ def _record(subject: Subject, order: CaptureOrder) -> CaptureWire:
         v=1,
         kind="parked" if parks else "quarantined",
         capture_id=order.capture_id,
-        original_queue=_writable(subject.queue),
-        original_routing_key=_writable(subject.routing_key),
+        original_queue=writable(subject.queue),
+        original_routing_key=writable(subject.routing_key),
         # Saturating: a return at the top of u32 stays a valid capture.
         park_count=min(carried.park_count + parks, MAX_U32),
         total_parks=min(carried.total_parks + parks, MAX_U32),
@@ -153,15 +182,10 @@ def _outer(subject: Subject, order: CaptureOrder) -> OuterWire:
         return OuterWire(
             envelope.id, envelope.source_service, envelope.event_type, envelope.occurred_at, _NO_PAYLOAD
         )
-    queue = _writable(subject.queue)
+    queue = writable(subject.queue)
     return OuterWire(order.fresh_id, queue, MALFORMED_EVENT_TYPE, format_instant(order.at_s), _NO_PAYLOAD)
 
 
 def _render(outer: OuterWire, wire: CaptureWire) -> bytes:
     outer.payload = PayloadWire(msgspec.Raw(_encode(wire)))
     return _encode(outer)
-
-
-def _writable(text: str) -> str:
-    # A name read leniently from the wire may hold surrogates, which JSON refuses: spell them out.
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

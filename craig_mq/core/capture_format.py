@@ -31,6 +31,9 @@ class CaptureKind(enum.Enum):
     PARKED = "parked"
     QUARANTINED = "quarantined"
 
+    # Members are equal only to themselves; Enum's own hash is a Python call for every capture.
+    __hash__ = object.__hash__
+
 
 class QuarantineReason(enum.Enum):
     """Why a delivery is quarantined; a closed set, also of metric label values."""

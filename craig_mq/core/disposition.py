@@ -47,6 +47,8 @@ def disposition_of(error: BaseException) -> Disposition:
     every leaf says so, else TRANSIENT_PARK. Cancellation, KeyboardInterrupt and SystemExit are not
     outcomes: ask ``interruption_in`` first and re-raise what it returns.
     """
+    if not isinstance(error, BaseExceptionGroup):
+        return _choice(error)
     chosen = {_choice(leaf) for leaf in _leaves(error)}
     return chosen.pop() if len(chosen) == 1 else Disposition.TRANSIENT_PARK
 

@@ -25,7 +25,7 @@ _ZLIB_LEVEL = 6
 def embed_whole(wire: CaptureWire, body: bytes, *, is_envelope: bool) -> None:
     """Embed all of ``body``: as the JSON value itself where that gives every byte back, else base64."""
     _clear(wire)
-    if is_envelope and _survives_as_value(body):
+    if is_envelope and survives_as_value(body):
         wire.original_envelope = msgspec.Raw(body)
     else:
         wire.original_body_b64 = _base64(body)
@@ -46,7 +46,8 @@ def embed_prefix(wire: CaptureWire, body: bytes, prefix_bytes: int) -> None:
     _measure(wire, body)
 
 
-def _survives_as_value(body: bytes) -> bool:
+def survives_as_value(body: bytes) -> bool:
+    """Whether ``body``, a readable envelope, gives every byte back when embedded as a JSON value."""
     # A raw value is read back without the whitespace around it, and the wrapper's own levels must not
     # push a body that could be read beyond what can be (field failures BODY-06, BODY-08).
     bare = body[:1] not in _JSON_WHITESPACE and body[-1:] not in _JSON_WHITESPACE

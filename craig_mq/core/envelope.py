@@ -52,7 +52,7 @@ class _DlxWire(msgspec.Struct):
     error: str | None = None
 
 
-class _Wire(msgspec.Struct):
+class _Wire(msgspec.Struct, gc=False):
     id: str
     source_service: str
     event_type: str
@@ -76,7 +76,8 @@ def decode_envelope(body: bytes) -> EventEnvelope:
     require_text(body)
     try:
         wire = _decode_wire(body)
-        repeated = not _accounts_for_all(wire, body) and repeats_a_name(body)
+        payload = bytes(wire.payload)
+        repeated = not _accounts_for_all(wire, payload, body) and repeats_a_name(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedBody(str(error)) from None
     if repeated:
@@ -86,9 +87,7 @@ def decode_envelope(body: bytes) -> EventEnvelope:
     if not is_instant(wire.occurred_at):
         raise MalformedBody("occurred_at is not an RFC 3339 instant with an offset")
     dlx = None if wire.dlx is msgspec.UNSET else _explicit(bytes(wire.dlx))
-    return EventEnvelope(
-        wire.id, wire.source_service, wire.event_type, wire.occurred_at, bytes(wire.payload), dlx
-    )
+    return EventEnvelope(wire.id, wire.source_service, wire.event_type, wire.occurred_at, payload, dlx)
 
 
 def encode_envelope(envelope: EventEnvelope) -> bytes:
@@ -125,10 +124,10 @@ def _explicit(raw: bytes) -> ExplicitDeadLetter | None:
     return ExplicitDeadLetter(wire.token, wire.queue, wire.reason, wire.failed_at, wire.error)
 
 
-def _accounts_for_all(wire: _Wire, body: bytes) -> bool:
+def _accounts_for_all(wire: _Wire, payload: bytes, body: bytes) -> bool:
     # The common, compact body: no whitespace, escape, unknown or repeated member, seen by length
     # alone. An escape is always longer than what it stands for, so equality rules them all out.
-    expected = _COMPACT_FRAME + _text_bytes(wire) + len(memoryview(wire.payload))
+    expected = _COMPACT_FRAME + _text_bytes(wire) + len(payload)
     if wire.dlx is not msgspec.UNSET:
         expected += _COMPACT_DLX + len(memoryview(wire.dlx))
     return expected == len(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import cast
 
 import msgspec
@@ -11,6 +12,7 @@ from craig_mq.core.disposition import DlqError
 
 MAX_ERROR_TEXT_BYTES = 2_048
 MAX_ERROR_TYPE_BYTES = 256
+_REMEMBERED = 64
 
 
 class LastError(msgspec.Struct, frozen=True, gc=False):
@@ -27,7 +29,13 @@ def describe_error(error: BaseException) -> LastError:
     while isinstance(subject, DlqError):
         subject = cast("DlqError[object]", subject).source
     full = _text_of(subject).encode("utf-8", "backslashreplace")
-    kind = type(subject)
+    describe = _describe if len(full) <= MAX_ERROR_TEXT_BYTES else _describe.__wrapped__
+    return describe(type(subject), full)
+
+
+@lru_cache(_REMEMBERED)
+def _describe(kind: type, full: bytes) -> LastError:
+    # In an outage the same error comes thousands of times.
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return LastError(
         cut_text(name.encode("utf-8", "backslashreplace"), MAX_ERROR_TYPE_BYTES),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import assert_never, get_args
 
-from craig_mq.core.capture_format import QuarantineReason
+from craig_mq.core.capture_format import CaptureKind, QuarantineReason
 from craig_mq.core.disposition import Disposition
 from craig_mq.core.errors import IllegalTransition
 from craig_mq.core.last_error import LastError
@@ -83,10 +83,14 @@ TABLE: dict[tuple[State, type[Event], str], State] = {
     (State.ACKING, Settled, "ack"): State.FAILED,
 }
 
-_ACCEPTED = frozenset((state, event) for state, event, _ in TABLE)
+# The same by state and event, for one look-up an event.
+_NEXT: dict[tuple[State, type[Event]], dict[str, State]] = {}
+for (_state, _event, _case), _to in TABLE.items():
+    _NEXT.setdefault((_state, _event), {})[_case] = _to
 
 _FIRST = Invoke(1)
 _ACK = AckDelivery()
+_OUTCOMES: dict[CaptureKind, Outcome] = {CaptureKind.PARKED: "parked", CaptureKind.QUARANTINED: "quarantined"}
 _DONE: dict[Outcome, Done] = {outcome: Done(outcome) for outcome in get_args(Outcome)}
 
 
@@ -107,37 +111,37 @@ class Settlement:
 
     def feed(self, event: Event) -> Effect:
         """Take one event and return the next effect. Raises IllegalTransition and changes nothing."""
-        if (self.state, type(event)) not in _ACCEPTED:
-            raise IllegalTransition(f"{type(event).__name__} in state {self.state.value}")
+        kind = type(event)
+        cases = _NEXT.get((self.state, kind))
+        if cases is None:
+            raise IllegalTransition(f"{kind.__name__} in state {self.state.value}")
         case, effect = self._answer(event)
-        self.state = TABLE[self.state, type(event), case]
+        self.state = cases[case]
         if isinstance(effect, Invoke):
             self.attempts = effect.attempt
         return effect
 
     def _answer(self, event: Event) -> tuple[str, Effect]:  # noqa: PLR0911 -- one return an event
         match event:
-            case Begin(origin):
-                return origin, _first_effect(origin)
+            case Begin():
+                return event.origin, _first_effect(event.origin)
             case HandlerOk():
                 return "ok", _ACK
-            case HandlerFailed(disposition, error, jitter):
-                decision = decide(self._facts, disposition, invocation=self.attempts, jitter=jitter)
-                return _after_failure(decision, self.attempts, disposition, error)
+            case HandlerFailed():
+                attempts, disposition = self.attempts, event.disposition
+                decision = decide(self._facts, disposition, invocation=attempts, jitter=event.jitter)
+                return _after_failure(decision, attempts, disposition, event.error)
+            case Confirmed():
+                self._outcome = _OUTCOMES[event.kind]
+                return after_publish(event.confirmation)
+            case Settled():
+                if isinstance(event.outcome, AckWritten):
+                    return "written", _DONE[self._outcome]
+                return "ack", SettlementFailed("ack", str(event.outcome))
             case Slept():
                 return "slept", Invoke(self.attempts + 1)
-            case Interrupted(why):
-                return "interrupted", Leave(why)
-            case Confirmed(confirmation, kind):
-                self._outcome = kind.value
-                return after_publish(confirmation)
-            case Settled(outcome):
-                written = isinstance(outcome, AckWritten)
-                return (
-                    ("written", _DONE[self._outcome])
-                    if written
-                    else ("ack", SettlementFailed("ack", str(outcome)))
-                )
+            case Interrupted():
+                return "interrupted", Leave(event.why)
             case _:
                 assert_never(event)
 

@@ -20,7 +20,7 @@ from typing import TypeAlias, cast
 
 import msgspec
 
-from craig_mq.core.delivery import NO_PROPERTIES, Properties
+from craig_mq.core.delivery import Properties
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -35,8 +35,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def properties_to_json(properties: Properties, undecodable: bytes | None = None) -> bytes:
     """Write properties, and the raw header bytes of an undecodable delivery, as one JSON object."""
-    if properties is NO_PROPERTIES and undecodable is None:
-        return b"{}"
+    if undecodable is None and not properties.headers:
+        try:
+            return _encode(properties)
+        except UnicodeEncodeError:
+            pass  # a lone surrogate somewhere, which the long way marks
     values = zip(_FIELDS, _values_of(properties), strict=True)
     document: dict[str, Json] = {}
     for name, value in values:

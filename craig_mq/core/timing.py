@@ -72,7 +72,9 @@ def _to_the_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
+@lru_cache(maxsize=64)
 def _is_date(text: str) -> bool:
+    # The messages of an hour share one or two of these.
     try:
         datetime.fromisoformat(text)
     except ValueError:

@@ -10,8 +10,13 @@ APP_ID = "craig_mq"
 CAPTURE_TYPE = "craig_mq.capture"
 
 
-def capture_publication(exchange: str, routing_key: str, body: bytes, sources: Sources) -> Publication:
-    """Wrap a serialised capture for publishing; nothing of the original's properties is copied."""
+def capture_publication(
+    exchange: str, routing_key: str, body: bytes, sources: Sources, *, message_id: str | None = None
+) -> Publication:
+    """Wrap a serialised capture for publishing; nothing of the original's properties is copied.
+
+    ``message_id`` must be fresh for this publish; without one an identifier is drawn.
+    """
     return Publication(
         exchange,
         routing_key,
@@ -19,7 +24,7 @@ def capture_publication(exchange: str, routing_key: str, body: bytes, sources: S
         Properties(
             content_type="application/json",
             delivery_mode=PERSISTENT,
-            message_id=sources.uuid7(),
+            message_id=message_id or sources.uuid7(),
             timestamp=int(sources.now()),
             type=CAPTURE_TYPE,
             app_id=APP_ID,

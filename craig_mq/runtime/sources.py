@@ -17,20 +17,24 @@ from craig_mq.core.capture_format import uuid7
 
 _RANDOM_BYTES = 10
 _DRAWN_AT_ONCE = 512
-_random: list[bytes] = []
+_TAIL = slice(14, None)
+_tails: list[str] = []
 
 
 def system_uuid7() -> str:
     """Return a fresh UUIDv7 from the system clock and the system's randomness."""
-    if not _random:
+    if not _tails:
         # One system call for many; a forked process must never hand out its parent's.
         drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE)
-        _random.extend([drawn[at : at + _RANDOM_BYTES] for at in range(0, len(drawn), _RANDOM_BYTES)])
-    return uuid7(time.time_ns() // 1_000_000, int.from_bytes(_random.pop(), "big") >> 6)
+        for at in range(0, len(drawn), _RANDOM_BYTES):
+            random_bits = int.from_bytes(drawn[at : at + _RANDOM_BYTES], "big") >> 6
+            _tails.append(uuid7(0, random_bits)[_TAIL])
+    digits = f"{time.time_ns() // 1_000_000:012x}"
+    return f"{digits[:8]}-{digits[8:]}-{_tails.pop()}"
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_random.clear)
+    os.register_at_fork(after_in_child=_tails.clear)
 
 
 @attrs.define(frozen=True, slots=True)
