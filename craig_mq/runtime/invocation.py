@@ -50,6 +50,7 @@ class Invoker(Generic[I_contra]):
         self._call = call
         self._reporter = plan.reporter
         self._tally = plan.tally
+        self._jitter = plan.sources.jitter
         self.handler_timeout_s = plan.options.handler_timeout.total_seconds()
 
     async def invoke(self, flight: I_contra, attempt: int, began: float) -> None:
@@ -59,17 +60,15 @@ class Invoker(Generic[I_contra]):
         machine still waits for this invocation's outcome.
         """
         self._tally.invocations += 1
-        failure: Exception | None = None
         try:
             await self._call(flight, attempt)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome
-            failure = error
+            # Dealt with in here: kept in a variable, it would form a cycle with its own traceback.
+            self._failed(flight, disposition_of(error), error, began)
+            return
         except BaseExceptionGroup as group:
             # What was cancelled beside a failure decides nothing; the cancellation goes on alone.
             raise interruption_in(group) or group from None
-        if failure is not None:
-            self._failed(flight, disposition_of(failure), failure, began)
-            return
         flight.feed(_HANDLER_OK)
         if self._reporter.listening:
             self._report(flight, "ok", began, attempt, None)
@@ -83,8 +82,7 @@ class Invoker(Generic[I_contra]):
     def _failed(self, flight: I_contra, disposition: Disposition, error: Exception, began: float) -> None:
         attempt = flight.attempts
         described = describe_error(error)
-        jitter = self._plan.sources.jitter()
-        flight.feed(HandlerFailed(disposition, described, jitter))
+        flight.feed(HandlerFailed(disposition, described, self._jitter()))
         if self._reporter.listening:
             self._report(flight, disposition.value, began, attempt, described.type)
 

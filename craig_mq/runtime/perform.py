@@ -8,6 +8,7 @@ synchronous: between a publish's clean confirm and its ack there is no task swit
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import assert_never
 
 import trio
@@ -52,6 +53,27 @@ _SLEPT = Slept()
 _WRITTEN = Settled(ACK_WRITTEN)
 
 
+class _Copy:
+    """A capture on its way, and what it is a capture of."""
+
+    __slots__ = ("_performer", "capture", "flight", "target")
+
+    def __init__(self, performer: Performer, flight: InFlight, capture: BuiltCapture, target: str) -> None:
+        self._performer = performer
+        self.flight = flight
+        self.capture = capture
+        self.target = target
+
+    def told(self, confirmation: Confirmation) -> None:
+        """Hear the outcome; the worker that waited for it performs what follows."""
+        self._performer.published(self, confirmation)
+
+    def told_last(self, confirmation: Confirmation) -> None:
+        """Hear the outcome and perform what follows: no worker waits."""
+        self._performer.published(self, confirmation)
+        self._performer.act(self.flight)
+
+
 class Performer:
     """Performs the effects of one main session's deliveries; every method names its effect."""
 
@@ -59,6 +81,8 @@ class Performer:
         self._live = live
         self._plan = plan
         self._arm = live.arm
+        self._sources = plan.sources
+        self._rules = (plan.config.handler_attempts, plan.config.park_cap)
         self._reporter = plan.reporter
         self._tally = plan.tally
         self.open: set[InFlight] = set()
@@ -76,12 +100,7 @@ class Performer:
             begin, park_count = _BEGIN, subject.carried.park_count
         if delivery.redelivered and self._arm.confirmed_before(delivery):
             begin = Begin("confirmed_before")
-        facts = PolicyFacts(
-            plan.config.handler_attempts,
-            plan.config.park_cap,
-            park_count,
-            plan.is_canonical(subject.routing_key),
-        )
+        facts = PolicyFacts(*self._rules, park_count, plan.is_canonical(subject.routing_key))
         settlement = Settlement(facts)
         flight = InFlight(delivery, subject, settlement, settlement.feed(begin))
         if begin.origin == "confirmed_before":
@@ -109,24 +128,19 @@ class Performer:
         capture = self._capture(flight, order)
         names = self._plan.topology
         target = names.parking_name if capture.kind is CaptureKind.PARKED else names.quarantine_name
-        publication = capture_publication(DEFAULT_EXCHANGE, target, capture.body, self._plan.sources)
-
-        def told(confirmation: Confirmation) -> None:
-            self._published(flight, capture, target, confirmation)
-
-        def confirmed(confirmation: Confirmation) -> None:
-            self._published(flight, capture, target, confirmation)
-            self.act(flight)
-
+        publication = capture_publication(
+            DEFAULT_EXCHANGE, target, capture.body, self._sources, message_id=capture.capture_id
+        )
+        copy = _Copy(self, flight, capture, target)
         publishing = self._live.publishing
-        if publishing.publish_nowait(publication, confirmed):
+        if publishing.publish_nowait(publication, copy.told_last):
             return False
-        await publishing.publish_within(scope, publication, told)
+        await publishing.publish_within(scope, publication, copy.told)
         return True
 
-    def _published(
-        self, flight: InFlight, capture: BuiltCapture, target: str, confirmation: Confirmation
-    ) -> None:
+    def published(self, copy: _Copy, confirmation: Confirmation) -> None:
+        """Take note of what became of a capture."""
+        flight, capture, target = copy.flight, copy.capture, copy.target
         flight.effect = flight.settlement.feed(Confirmed(confirmation, capture.kind))
         if isinstance(flight.effect, SettlementFailed):
             failed = flight.effect
@@ -142,9 +156,8 @@ class Performer:
             self._report_capture(capture, target)
 
     def _capture(self, flight: InFlight, order: Publish) -> BuiltCapture:
-        sources = self._plan.sources
+        sources, malformed = self._sources, isinstance(flight.subject, MalformedDelivery)
         capture_id = sources.uuid7()
-        malformed = isinstance(flight.subject, MalformedDelivery)
         return build_capture(
             flight.subject,
             CaptureOrder(
@@ -182,9 +195,7 @@ class Performer:
         """Perform an effect that needs no waiting: ack, or leave the delivery as it is."""
         match flight.effect:
             case AckDelivery():
-                self._live.settler.ack(
-                    flight.delivery.delivery_tag, lambda outcome: self._settled(flight, outcome)
-                )
+                self._live.settler.ack(flight.delivery.delivery_tag, partial(self._settled, flight))
             case Leave() | SettlementFailed() | Done():
                 pass  # It stays unacked, and open until the session accounts for it.
             case Invoke() | Sleep() | Publish():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any, Final
 
 from craig_mq.core.delivery import PERSISTENT, Properties
@@ -107,6 +108,11 @@ def encode_header(properties: Properties, size: int) -> bytes:
 
     ``delivery_mode`` is always sent as 2. Raises ValueError for what the wire cannot hold.
     """
+    if _only_varies(properties):
+        flags, before, behind = _around_id(properties.content_type, properties.type, properties.app_id)
+        message_id = encode_short(properties.message_id or "")
+        timestamp = _encode_timestamp(properties.timestamp or 0)
+        return b"".join((_HEAD.pack(BASIC_CLASS, 0, size, flags), before, message_id, timestamp, behind))
     flags = _DELIVERY_MODE
     parts: list[bytes] = []
     if properties.content_type is not None:
@@ -136,6 +142,34 @@ def encode_header(properties: Properties, size: int) -> bytes:
         flags |= _APP_ID
         parts.append(encode_short(properties.app_id))
     return _HEAD.pack(BASIC_CLASS, 0, size, flags) + b"".join(parts)
+
+
+def _only_varies(properties: Properties) -> bool:
+    """Whether only id and time tell it from its neighbours, as with every capture."""
+    return (
+        properties.message_id is not None
+        and properties.timestamp is not None
+        and not properties.headers
+        and properties.content_encoding is None
+        and properties.priority is None
+        and properties.correlation_id is None
+        and properties.reply_to is None
+        and properties.expiration is None
+        and properties.user_id is None
+    )
+
+
+@lru_cache(64)
+def _around_id(content_type: str | None, kind: str | None, app_id: str | None) -> tuple[int, bytes, bytes]:
+    """Return the flags, and what comes before and behind message id and timestamp."""
+    flags, before, behind = _DELIVERY_MODE | _MESSAGE_ID | _TIMESTAMP, b"", b""
+    if content_type is not None:
+        flags, before = flags | _CONTENT_TYPE, encode_short(content_type)
+    if kind is not None:
+        flags, behind = flags | _TYPE, encode_short(kind)
+    if app_id is not None:
+        flags, behind = flags | _APP_ID, behind + encode_short(app_id)
+    return flags, before + _PERSISTENT_OCTET, behind
 
 
 _PERSISTENT_OCTET: Final = bytes((PERSISTENT,))
