@@ -39,12 +39,12 @@ class Properties(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 NO_PROPERTIES = Properties()
 
 
-class Delivery(msgspec.Struct, eq=False, gc=False):
+class Delivery(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One message handed to this process by the broker, not yet settled.
 
     ``delivery_tag`` is only meaningful on the channel that delivered it. ``undecodable`` is None
     when everything on the wire could be read; otherwise it holds the raw content-header payload
-    bytes, and ``properties`` holds what could be read of them. Treat as immutable.
+    bytes, and ``properties`` holds what could be read of them.
     """
 
     delivery_tag: int
@@ -56,7 +56,7 @@ class Delivery(msgspec.Struct, eq=False, gc=False):
     undecodable: bytes | None = None
 
 
-class Publication(msgspec.Struct, eq=False, gc=False):
+class Publication(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One message to publish: always mandatory, always persistent, always confirmed.
 
     ``properties.message_id`` must be fresh for every publish: a returned message carries no

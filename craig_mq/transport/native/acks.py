@@ -15,42 +15,31 @@ from craig_mq.transport.native.methods import encode_ack, encode_nack
 class AckCoalescer:
     """The deliveries of one channel that are not settled, and the acks not yet written."""
 
-    __slots__ = ("_accepted", "_channel", "_outstanding", "_ready", "written")
+    __slots__ = ("_accepted", "_channel", "_ready", "outstanding", "written")
 
     def __init__(self, channel: int) -> None:
         """Nothing delivered yet."""
         self._channel = channel
-        self._outstanding: dict[int, None] = {}
+        self.outstanding: dict[int, None] = {}
+        """The tags delivered and not settled, in order; the channel adds to it."""
         self._accepted: list[int] = []
         self._ready: list[bytes] = []
         self.written = 0
         """Ack frames emitted so far."""
 
-    @property
-    def accepted(self) -> bool:
-        """Whether an ack waits for ``emit``."""
-        return bool(self._accepted or self._ready)
-
-    @property
-    def outstanding(self) -> int:
-        """How many deliveries are not settled yet."""
-        return len(self._outstanding)
-
-    def delivered(self, delivery_tag: int) -> None:
-        """Count a delivery as outstanding."""
-        self._outstanding[delivery_tag] = None
-
-    def ack(self, delivery_tag: int) -> None:
-        """Accept one ack for the next ``emit``.
+    def ack(self, delivery_tag: int) -> bool:
+        """Accept one ack for the next ``emit``; return whether it is the first one for that.
 
         A tag that is not outstanding is written all the same, alone and in its place: the broker
         answers it with a 406, and hiding that would hide a defect (ACK-01).
         """
-        if delivery_tag in self._outstanding:
-            del self._outstanding[delivery_tag]
+        first = not self._accepted and not self._ready
+        if delivery_tag in self.outstanding:
+            del self.outstanding[delivery_tag]
             self._accepted.append(delivery_tag)
         else:
             self._ready = [self.emit(), encode_ack(self._channel, delivery_tag, multiple=False)]
+        return first
 
     def emit(self) -> bytes:
         """Return the frames for every ack accepted since the last call."""
@@ -65,7 +54,7 @@ class AckCoalescer:
     def _coalesce(self, accepted: list[int], frames: list[bytes]) -> None:
         if len(accepted) > 1:
             accepted.sort()
-            lowest = next(iter(self._outstanding), accepted[-1] + 1)
+            lowest = next(iter(self.outstanding), accepted[-1] + 1)
             prefix = bisect_left(accepted, lowest)
             if prefix > 1:
                 frames.append(encode_ack(self._channel, accepted[prefix - 1], multiple=True))
@@ -86,12 +75,12 @@ class AckCoalescer:
         if multiple:
             self._settle_up_to(delivery_tag)
         else:
-            self._outstanding.pop(delivery_tag, None)
+            self.outstanding.pop(delivery_tag, None)
         return before + encode_nack(self._channel, delivery_tag, multiple=multiple, requeue=requeue)
 
     def _settle_up_to(self, delivery_tag: int) -> None:
-        for tag in [tag for tag in self._outstanding if tag <= delivery_tag]:
-            del self._outstanding[tag]
+        for tag in [tag for tag in self.outstanding if tag <= delivery_tag]:
+            del self.outstanding[tag]
 
     def drop(self) -> None:
         """Forget everything accepted: the channel has ended, and a late frame would be an error."""

@@ -11,7 +11,7 @@ from pamqp import base, commands
 
 from craig_mq.core.close import CloseReason, ConsumerCancel, LocalClose
 from craig_mq.core.delivery import Delivery
-from craig_mq.transport.errors import TransportError
+from craig_mq.transport.errors import ClosedError, TransportError
 from craig_mq.transport.native import requests
 from craig_mq.transport.native.acks import AckCoalescer
 from craig_mq.transport.native.calls import Link
@@ -45,7 +45,7 @@ class NativeChannel(PublishingChannel):
 
     def on_delivered(self, event: Delivered) -> None:
         """Hand a delivery to its consumer."""
-        self._acks.delivered(event.delivery.delivery_tag)
+        self._acks.outstanding[event.delivery.delivery_tag] = None
         consumer = self._consumers.get(event.consumer_tag)
         if consumer is None:
             raise ProtocolViolation("a delivery for a consumer that does not exist")
@@ -58,7 +58,7 @@ class NativeChannel(PublishingChannel):
             self._forget(self.number)
             return
         if isinstance(answer, Delivery):
-            self._acks.delivered(answer.delivery_tag)
+            self._acks.outstanding[answer.delivery_tag] = None
         self._replies.answer(answer)
 
     def on_consumer_cancelled(self, tag: bytes) -> None:
@@ -134,14 +134,12 @@ class NativeChannel(PublishingChannel):
 
     def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
         """See the protocol."""
-        self._check_open()
+        if self._closed is not None:
+            raise ClosedError(self._closed)
         if multiple:
             self._protocol.outbox.put(self._acks.ack_up_to(delivery_tag))
-        else:
-            waiting = self._acks.accepted
-            self._acks.ack(delivery_tag)
-            if not waiting:
-                self._protocol.outbox.defer(self._acks, prompt=not self._acks.outstanding)
+        elif self._acks.ack(delivery_tag):
+            self._protocol.outbox.defer(self._acks, prompt=not self._acks.outstanding)
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """See the protocol."""

@@ -41,7 +41,6 @@ class NativeConnection:
         self.writer = CoalescingWriter(stream, protocol.outbox)
         self._last_heard = trio.current_time()
         self._handlers: dict[type[events.Event], Callable[..., None]] = {
-            events.Delivered: self._on_delivered,
             events.Confirmed: self._on_confirmed,
             events.MessageReturned: self._on_returned,
             events.Got: self._on_got,
@@ -123,12 +122,12 @@ class NativeConnection:
     # -- events ------------------------------------------------------------------------------
 
     def _dispatch(self, happened: Iterable[events.Event]) -> None:
-        handlers = self._handlers
+        handlers, channels = self._handlers, self._channels
         for event in happened:
-            handlers[type(event)](event)
-
-    def _on_delivered(self, event: events.Delivered) -> None:
-        self._channels[event.channel].on_delivered(event)
+            if isinstance(event, events.Delivered):
+                channels[event.channel].on_delivered(event)
+            else:
+                handlers[type(event)](event)
 
     def _on_confirmed(self, event: events.Confirmed) -> None:
         self._channels[event.channel].on_confirmed(event)

@@ -11,14 +11,7 @@ from craig_mq.core.delivery import Delivery
 from craig_mq.transport.native.events import Delivered, Got, MessageReturned
 from craig_mq.transport.native.methods import short_string
 from craig_mq.transport.native.properties import HEADER_MIN, body_size, decode_properties
-from craig_mq.transport.native.wire import (
-    BODY,
-    FRAME_END,
-    FRAME_HEAD,
-    FRAME_OVERHEAD,
-    HEADER,
-    ProtocolViolation,
-)
+from craig_mq.transport.native.wire import ProtocolViolation
 
 Content = Delivered | Got | MessageReturned
 
@@ -28,7 +21,6 @@ MAX_BODY: Final = 512 * 1024 * 1024
 _TAG_FLAG = struct.Struct(">QB")
 _SHORT = struct.Struct(">H")
 _NAMES_MAX = 1024
-_PLAIN_MIN = 2 * FRAME_OVERHEAD + HEADER_MIN + 1
 
 
 class NameCache:
@@ -171,37 +163,16 @@ class ContentAssembly:
 
 def complete(channel: int, envelope: Envelope, header: bytes, body: bytes) -> Content:
     """Turn a method, its content header and its body into the event they make."""
-    message = envelope.message
-    message.body = body
-    message.properties, whole = decode_properties(header)
-    if not (whole and envelope.readable):
-        message.undecodable = header
+    announced = envelope.message
+    properties, whole = decode_properties(header)
+    message = msgspec.structs.replace(
+        announced,
+        body=body,
+        properties=properties,
+        undecodable=None if whole and envelope.readable else header,
+    )
     if envelope.consumer_tag is not None:
         return Delivered(channel, envelope.consumer_tag, message)
     if envelope.code:
         return MessageReturned(channel, envelope.code, envelope.text, message.properties.message_id)
     return Got(channel, message)
-
-
-def whole_content(data: bytes, at: int, channel: int, payload_max: int) -> tuple[bytes, bytes, int] | None:
-    """Return header payload, body and the offset behind them, if both frames are there and plain.
-
-    The hot case, one body frame right behind its header, in two look-ups; None is no verdict: the
-    frame-by-frame way takes over, and finds what is wrong, if anything is.
-    """
-    available = len(data)
-    if available - at < _PLAIN_MIN:
-        return None
-    kind, number, size = FRAME_HEAD.unpack_from(data, at)
-    stop = at + 7 + size
-    if kind != HEADER or number != channel or size < HEADER_MIN or stop + FRAME_OVERHEAD > available:
-        return None
-    header = data[at + 7 : stop]
-    start = stop + FRAME_OVERHEAD
-    kind, number, size = FRAME_HEAD.unpack_from(data, stop + 1)
-    end = start + size
-    if kind != BODY or number != channel or size != body_size(header) or not 0 < size <= payload_max:
-        return None
-    if end >= available or data[stop] != FRAME_END or data[end] != FRAME_END:
-        return None
-    return header, data[start:end], end + 1

@@ -19,12 +19,11 @@ from craig_mq.transport.native.content import (
     ContentAssembly,
     Envelope,
     NameCache,
-    complete,
     decode_deliver,
     decode_get_ok,
     decode_return,
-    whole_content,
 )
+from craig_mq.transport.native.deliveries import DELIVER_INDEX, DeliveryReader
 from craig_mq.transport.native.events import (
     Blocked,
     ChannelEnded,
@@ -52,6 +51,8 @@ from craig_mq.transport.native.wire import (
 )
 
 _INDEX = struct.Struct(">I")
+_DELIVER_MIN: Final = 15
+"""A basic.deliver has an index, a consumer tag, a delivery tag, a flag and two names."""
 _CONTENT: Final[dict[int, Callable[[bytes, int, int, NameCache], Envelope]]] = {
     methods.DELIVER: decode_deliver,
     methods.GET_OK: decode_get_ok,
@@ -88,6 +89,7 @@ class AmqpProtocol:
         self._splitter = FrameSplitter()
         self._events: list[Event] = []
         self._names = NameCache()
+        self._deliveries = DeliveryReader()
         self._slots: dict[int, _Slot] = {}
         self._free: deque[int] = deque()
         self._highest = 0
@@ -121,24 +123,38 @@ class AmqpProtocol:
                 return events
             if buffer[stop] != FRAME_END:
                 raise ProtocolViolation("a frame does not end with 0xCE")
+            ready = (
+                self._delivery(channel, buffer, at, stop) if kind == METHOD and size > _DELIVER_MIN else None
+            )
             at = stop + 1
-            if not self._ended:
-                at = self._frame(kind, channel, buffer, start, stop)
+            if ready is not None:
+                event, at = ready
+                events.append(event)
+            elif not self._ended:
+                self._frame(kind, channel, buffer, start, stop)
         if at < available:
             self._splitter.keep(buffer[at:], FRAME_OVERHEAD)
         return events
 
-    def _frame(self, kind: int, channel: int, buffer: bytes, start: int, stop: int) -> int:
-        """Take one frame, or a method with its whole content; return the offset behind it."""
+    def _delivery(self, channel: int, buffer: bytes, at: int, stop: int) -> tuple[Event, int] | None:
+        """Take a delivery with its whole content, if that is what lies here and it is for an open channel."""
+        if not buffer.startswith(DELIVER_INDEX, at + FRAME_HEAD.size) or self._ended:
+            return None
+        slot = self._slots.get(channel)
+        if slot is None or slot.closing is not None or not slot.content.idle:
+            return None
+        return self._deliveries.read(buffer, at, stop, channel, self._payload_max)
+
+    def _frame(self, kind: int, channel: int, buffer: bytes, start: int, stop: int) -> None:
+        """Take one frame."""
         if kind == BODY:
             self._content_step(channel, body=buffer[start:stop])
         elif kind == HEADER:
             self._content_step(channel, header=buffer[start:stop])
         elif kind == METHOD:
-            return self._method(channel, buffer, start, stop)
+            self._method(channel, buffer, start, stop)
         elif kind != HEARTBEAT:
             raise ProtocolViolation(f"unknown frame type {kind}")
-        return stop + 1
 
     def _refuse_frame(self, buffer: bytes, at: int, size: int) -> None:
         if buffer[at : at + 4] == b"AMQP":
@@ -158,41 +174,28 @@ class AmqpProtocol:
             elif isinstance(event, Got):
                 self._drop_answer(channel, slot)
 
-    def _method(self, channel: int, buffer: bytes, start: int, stop: int) -> int:
+    def _method(self, channel: int, buffer: bytes, start: int, stop: int) -> None:
         if stop - start < _INDEX.size:
             raise ProtocolViolation("a method frame without a method")
         (index,) = _INDEX.unpack_from(buffer, start)
         start += 4
         if channel == 0:
             self._connection_method(index, buffer[start:stop])
-            return stop + 1
+            return
         slot = self._slots.get(channel)
         if slot is None:
             raise ProtocolViolation(f"a method on channel {channel}, which is not open")
         decoder = _CONTENT.get(index)
         if decoder is not None:
-            return self._content(channel, slot, decoder(buffer, start, stop, self._names), buffer, stop + 1)
-        if not slot.content.idle:
+            slot.content.begin(decoder(buffer, start, stop, self._names))
+        elif not slot.content.idle:
             raise ProtocolViolation("a method inside another method's content")
-        if index in (methods.ACK, methods.NACK):
+        elif index in (methods.ACK, methods.NACK):
             if slot.closing is None:
                 tag, bits = methods.decode_settlement(buffer, start, stop)
                 self._events.append(Confirmed(channel, tag, bits & 1 == 1, index == methods.ACK))
         else:
             self._channel_method(channel, slot, index, buffer[start:stop])
-        return stop + 1
-
-    def _content(self, channel: int, slot: _Slot, envelope: Envelope, buffer: bytes, at: int) -> int:
-        """Begin content, and take all of it at once where it lies ready behind its method."""
-        content = slot.content
-        content.begin(envelope)
-        ready = whole_content(buffer, at, channel, self._payload_max) if slot.closing is None else None
-        if ready is None:
-            return at
-        header, body, behind = ready
-        content.reset()
-        self._events.append(complete(channel, envelope, header, body))
-        return behind
 
     def _channel_method(self, channel: int, slot: _Slot, index: int, arguments: bytes) -> None:
         if index == methods.CHANNEL_CLOSE:
