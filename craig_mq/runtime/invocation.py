@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from craig_mq.core.disposition import Disposition, disposition_of, interruption_in
+from craig_mq.core.disposition import Disposition, disposition_of
 from craig_mq.core.last_error import describe_error
 from craig_mq.core.steps import HandlerFailed, HandlerOk
 from craig_mq.observe.events import HandlerFinished
@@ -42,36 +42,32 @@ I_contra = TypeVar("I_contra", bound=Invoked, contravariant=True)
 class Invoker(Generic[I_contra]):
     """Invokes one subscription's handler, by ``call``, which hands it what it needs.
 
-    Whoever calls ``invoke`` cancels it after ``handler_timeout_s``.
+    Whoever awaits what ``call`` returns cancels it after ``handler_timeout_s``, and reports what came of
+    it: ``returned`` or ``failed`` where it is an outcome, nothing where it is none (field failure EXG-01).
     """
 
     def __init__(self, plan: SessionPlan, call: Callable[[I_contra, int], Awaitable[None]]) -> None:
         self._plan = plan
-        self._call = call
+        self._handler_of = call
         self._reporter = plan.reporter
         self._tally = plan.tally
         self._jitter = plan.sources.jitter
         self.handler_timeout_s = plan.options.handler_timeout.total_seconds()
 
-    async def invoke(self, flight: I_contra, attempt: int, began: float) -> None:
-        """Call the handler, at ``began`` by Trio's clock, and feed the outcome to the machine.
-
-        Raises only what is no outcome: cancellation and its like (field failure EXG-01). Cancelled: the
-        machine still waits for this invocation's outcome.
-        """
+    def call(self, flight: I_contra, attempt: int) -> Awaitable[None]:
+        """Call the handler for the ``attempt``-th time; what it returns is to be awaited."""
         self._tally.invocations += 1
-        try:
-            await self._call(flight, attempt)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome
-            # Dealt with in here: kept in a variable, it would form a cycle with its own traceback.
-            self._failed(flight, disposition_of(error), error, began)
-            return
-        except BaseExceptionGroup as group:
-            # What was cancelled beside a failure decides nothing; the cancellation goes on alone.
-            raise interruption_in(group) or group from None
+        return self._handler_of(flight, attempt)
+
+    def returned(self, flight: I_contra, attempt: int, began: float) -> None:
+        """Feed success to the machine; it was called at ``began`` by Trio's clock."""
         flight.feed(_HANDLER_OK)
         if self._reporter.listening:
             self._report(flight, "ok", began, attempt, None)
+
+    def failed(self, flight: I_contra, error: Exception, began: float) -> None:
+        """Feed a failure to the machine; it was called at ``began`` by Trio's clock."""
+        self._failed(flight, disposition_of(error), error, began)
 
     def timed_out(self, flight: I_contra) -> None:
         """Take note that the worker cancelled the handler: TRANSIENT_PARK."""

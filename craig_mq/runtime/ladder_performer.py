@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
-
-import trio
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import EventEnvelope, decode_envelope
@@ -48,6 +47,7 @@ from craig_mq.observe.events import (
     InflightChanged,
     Undecodable,
 )
+from craig_mq.runtime.copy import Copy
 from craig_mq.runtime.ladder_plan import LadderPlan
 from craig_mq.runtime.live_session import LiveSession
 
@@ -140,12 +140,8 @@ class LadderPerformer:
             )
         )
 
-    async def publish(self, flight: EventInFlight, order: Publish, scope: trio.CancelScope) -> bool:
-        """Publish the dead letter of an event; its next effect follows without a task switch.
-
-        Where nothing must be waited for the confirm itself performs it, and this returns False.
-        Cancelled: the outcome is unknown and the delivery stays unacked.
-        """
+    def copy(self, flight: EventInFlight, order: Publish) -> Copy:
+        """Make the dead letter of an event."""
         plan, delivery, error = self._plan, flight.delivery, order.error or _NO_ERROR
         publication = client_dead_letter(
             delivery,
@@ -162,15 +158,7 @@ class LadderPerformer:
             else:
                 self._live.arm.confirmed(flight.delivery)
 
-        def confirmed(confirmation: Confirmation) -> None:
-            told(confirmation)
-            self.act(flight)
-
-        publishing = self._live.publishing
-        if publishing.publish_nowait(publication, confirmed):
-            return False
-        await publishing.publish_within(scope, publication, told)
-        return True
+        return Copy(self._live.publishing, publication, told, partial(self.act, flight))
 
     def act(self, flight: EventInFlight) -> None:
         """Perform an effect that needs no waiting; the delivery's key is free from here on."""

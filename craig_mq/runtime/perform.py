@@ -11,8 +11,6 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import assert_never
 
-import trio
-
 from craig_mq.core.capture import BuiltCapture, CaptureOrder, build_capture
 from craig_mq.core.capture_format import CaptureKind
 from craig_mq.core.dead_letter import MalformedDelivery, build_dead_letter_delivery
@@ -43,6 +41,7 @@ from craig_mq.observe.events import (
     Quarantined,
     Undecodable,
 )
+from craig_mq.runtime.copy import Copy
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.plan import Plan
@@ -51,27 +50,6 @@ from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
 _BEGIN = Begin()
 _SLEPT = Slept()
 _WRITTEN = Settled(ACK_WRITTEN)
-
-
-class _Copy:
-    """A capture on its way, and what it is a capture of."""
-
-    __slots__ = ("_performer", "capture", "flight", "target")
-
-    def __init__(self, performer: Performer, flight: InFlight, capture: BuiltCapture, target: str) -> None:
-        self._performer = performer
-        self.flight = flight
-        self.capture = capture
-        self.target = target
-
-    def told(self, confirmation: Confirmation) -> None:
-        """Hear the outcome; the worker that waited for it performs what follows."""
-        self._performer.published(self, confirmation)
-
-    def told_last(self, confirmation: Confirmation) -> None:
-        """Hear the outcome and perform what follows: no worker waits."""
-        self._performer.published(self, confirmation)
-        self._performer.act(self.flight)
 
 
 class Performer:
@@ -119,28 +97,24 @@ class Performer:
             self._tally.tokenless_reruns += 1
         return self._plan.handler(subject.dead_letter(attempt))
 
-    async def publish(self, flight: InFlight, order: Publish, scope: trio.CancelScope) -> bool:
-        """Publish the capture of a delivery; its next effect follows without a task switch.
-
-        Where nothing must be waited for the confirm itself performs what follows, and this returns
-        False. Cancelled: the outcome is unknown and the delivery stays unacked.
-        """
+    def copy(self, flight: InFlight, order: Publish) -> Copy:
+        """Build the capture of a delivery, to parking or to quarantine."""
         capture = self._capture(flight, order)
         names = self._plan.topology
         target = names.parking_name if capture.kind is CaptureKind.PARKED else names.quarantine_name
         publication = capture_publication(
             DEFAULT_EXCHANGE, target, capture.body, self._sources, message_id=capture.capture_id
         )
-        copy = _Copy(self, flight, capture, target)
-        publishing = self._live.publishing
-        if publishing.publish_nowait(publication, copy.told_last):
-            return False
-        await publishing.publish_within(scope, publication, copy.told)
-        return True
+        return Copy(
+            self._live.publishing,
+            publication,
+            partial(self._published, flight, capture, target),
+            partial(self.act, flight),
+        )
 
-    def published(self, copy: _Copy, confirmation: Confirmation) -> None:
-        """Take note of what became of a capture."""
-        flight, capture, target = copy.flight, copy.capture, copy.target
+    def _published(
+        self, flight: InFlight, capture: BuiltCapture, target: str, confirmation: Confirmation
+    ) -> None:
         flight.effect = flight.settlement.feed(Confirmed(confirmation, capture.kind))
         if isinstance(flight.effect, SettlementFailed):
             failed = flight.effect

@@ -13,11 +13,9 @@ from collections.abc import Callable
 
 import attrs
 
-from craig_mq.core.capture_format import uuid7
-
 _RANDOM_BYTES = 10
 _DRAWN_AT_ONCE = 512
-_TAIL = slice(14, None)
+_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _tails: list[str] = []
 
 
@@ -25,10 +23,11 @@ def system_uuid7() -> str:
     """Return a fresh UUIDv7 from the system clock and the system's randomness."""
     if not _tails:
         # One system call for many; a forked process must never hand out its parent's.
-        drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE)
-        for at in range(0, len(drawn), _RANDOM_BYTES):
-            random_bits = int.from_bytes(drawn[at : at + _RANDOM_BYTES], "big") >> 6
-            _tails.append(uuid7(0, random_bits)[_TAIL])
+        drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE).hex()
+        for at in range(0, len(drawn), 2 * _RANDOM_BYTES):
+            digits = drawn[at : at + 2 * _RANDOM_BYTES]
+            variant = _VARIANTS[digits[3]]
+            _tails.append(f"7{digits[:3]}-{variant}{digits[4:7]}-{digits[7:19]}")
     digits = f"{time.time_ns() // 1_000_000:012x}"
     return f"{digits[:8]}-{digits[8:]}-{_tails.pop()}"
 

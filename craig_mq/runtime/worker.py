@@ -14,7 +14,9 @@ from typing import Generic, Protocol, TypeVar
 import trio
 
 from craig_mq.core.delivery import Delivery
+from craig_mq.core.disposition import interruption_in
 from craig_mq.core.steps import AckDelivery, Invoke, Publish, Sleep
+from craig_mq.runtime.copy import Copy
 from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.intake import Intake
@@ -49,12 +51,8 @@ class Performs(Protocol[F]):
         """Call the handler; what it returns is to be awaited."""
         ...
 
-    async def publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> bool:
-        """Publish a copy of it. True once its outcome is known: the next effect follows with no task switch.
-
-        False where the copy is on its way and what follows will be performed when its confirm comes.
-        Waits inside ``scope``, which is cancelled where no confirm comes in time.
-        """
+    def copy(self, flight: F, order: Publish) -> Copy:
+        """Make the copy of it that is to be published."""
         ...
 
     def slept(self, flight: F) -> None:
@@ -139,53 +137,71 @@ class Worker(Generic[F]):
         """Go on from delivery to delivery until the scope is cancelled or the session ends."""
         scope, ending, performer = self._scope, self._ending, self._performer
         taken = 0
-        while not scope.cancel_called and not ending.noted:
-            if taken == TAKEN_IN_ONE_GO:
-                taken = 0
-                await trio.lowlevel.checkpoint()
+        while not (self._interrupted or ending.noted):
             taken += 1
-            flight = self._flight or await self._next(scope)
+            if taken > TAKEN_IN_ONE_GO:
+                taken = 1
+                await trio.lowlevel.checkpoint()
+            flight = self._flight or self._take() or await self._wait(scope)
             if flight is None:
                 return
             self._flight = flight
             if isinstance(flight.effect, Invoke):
-                began = trio.current_time()
-                self._bounds.begin(scope, began)
-                try:
-                    await self._invoker.invoke(flight, flight.effect.attempt, began)
-                finally:
-                    self._bounds.end(scope)
-            if isinstance(flight.effect, Publish):
+                await self._invoke(flight, flight.effect.attempt, scope)
                 if scope.cancel_called:
                     return
-                if not await self._publish(flight, flight.effect, scope):
+            if isinstance(flight.effect, Publish):
+                copy = performer.copy(flight, flight.effect)
+                if copy.hand_off():
                     self._flight = None
                     continue
+                await self._publish(copy, scope)
             if not isinstance(flight.effect, AckDelivery):
                 return
             performer.act(flight)
             self._flight = None
 
-    async def _next(self, scope: trio.CancelScope) -> F | None:
-        """Take the next delivery; None where ``opened`` must be asked again, or in a new scope."""
-        intake = self._intake
-        due = intake.due_nowait()
+    async def _invoke(self, flight: F, attempt: int, scope: trio.CancelScope) -> None:
+        """Await the handler within its bound; raises only what is no outcome of it.
+
+        Cancelled: the machine still waits for this invocation's outcome.
+        """
+        began = trio.current_time()
+        self._bounds.begin(scope, began)
+        try:
+            await self._invoker.call(flight, attempt)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome
+            # Dealt with in here: kept in a variable, it would form a cycle with its own traceback.
+            self._invoker.failed(flight, error, began)
+        except BaseExceptionGroup as group:
+            # What was cancelled beside a failure decides nothing; the cancellation goes on alone.
+            raise interruption_in(group) or group from None
+        else:
+            self._invoker.returned(flight, attempt, began)
+        finally:
+            self._bounds.end(scope)
+
+    def _take(self) -> F | None:
+        """Take a retry that is due, or else a delivery that has come."""
+        due = self._intake.due_nowait()
         if due is not None:
             return due
-        delivery = intake.take_nowait()
-        if delivery is not None:
-            return self._performer.begin(delivery)
-        delivery = await intake.take(scope)
+        delivery = self._intake.take_nowait()
+        return None if delivery is None else self._performer.begin(delivery)
+
+    async def _wait(self, scope: trio.CancelScope) -> F | None:
+        """Wait for the next delivery; None where ``opened`` must be asked again, or in a new scope."""
+        delivery = await self._intake.take(scope)
         if delivery is not None:
             self._flight = self._performer.begin(delivery)
             self._performer.report_in_flight()
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
 
-    async def _publish(self, flight: F, order: Publish, scope: trio.CancelScope) -> bool:
+    async def _publish(self, copy: Copy, scope: trio.CancelScope) -> None:
         self.publishing = True
         try:
-            return await self._performer.publish(flight, order, scope)
+            await copy.publish(scope)
         finally:
             self.publishing = False
 
@@ -202,12 +218,12 @@ class Worker(Generic[F]):
             else:
                 return
         if isinstance(flight.effect, Publish):
-            known = True
-            with trio.CancelScope() as scope:
-                known = await self._publish(flight, flight.effect, scope)
-            if not known:
+            copy = self._performer.copy(flight, flight.effect)
+            if copy.hand_off():
                 self._flight = None
                 return
+            with trio.CancelScope() as scope:
+                await self._publish(copy, scope)
         self._flight = None
         if isinstance(flight.effect, Sleep):
             self._foreman.retry_later(flight, flight.effect.seconds)

@@ -229,7 +229,7 @@ def test_an_escaped_name_that_does_not_repeat_is_fine(envelope_json: Write) -> N
 
 
 @given(
-    st.dictionaries(st.text(max_size=4), JSON_VALUES, max_size=4),
+    st.dictionaries(st.text(max_size=4).filter(lambda name: name != "_dlx"), JSON_VALUES, max_size=4),
     st.sampled_from([None, 0, 2]),
     st.booleans(),
 )
