@@ -200,6 +200,23 @@ async def test_a_missing_table_parks(tmp_path, make_row):
     assert caught.value.disposition is PARK
 
 
+def test_a_file_that_is_no_database_is_let_go(tmp_path, monkeypatch):
+    """Opening a file that is no SQLite database raises the driver's error and leaves no connection open."""
+    path = tmp_path / "audit.db"
+    path.write_text("no database, " * 100, encoding="utf-8")
+    connect, opened = sqlite3.connect, []
+
+    def connect_and_keep(*arguments, **options):
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect_and_keep)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        SqliteBackend(str(path)).connect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[0].execute("SELECT 1")
+
+
 def test_sqlite_by_meaning():
     """A constraint, a value too large and a type mismatch are PERMANENT."""
     connection = sqlite3.connect(":memory:")

@@ -36,9 +36,13 @@ class SqliteDatabase:
         self._connection = sqlite3.connect(
             path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
         )
-        # An ack follows the commit, so the commit must be on the disk: FULL, not WAL's usual NORMAL.
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
+        try:
+            # An ack follows the commit, so the commit must be on the disk: FULL, not WAL's usual NORMAL.
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:  # a file that is no database is found here
+            self._connection.close()
+            raise
 
     @property
     def driver(self) -> sqlite3.Connection:
