@@ -26,6 +26,13 @@ from craig_mq.operator.sender import as_it_is
 from craig_mq.operator.verdict import Knowledge
 from craig_mq.operator.where import parse_duration
 
+wait_option = click.option(
+    "--wait",
+    default="30s",
+    show_default=True,
+    help="How long to ask for a queue that the running service holds.",
+)
+
 
 @click.group(name="parking")
 @target_options
@@ -40,8 +47,9 @@ def parking_group(
 ) -> None:
     """See what waits in parking and when it is due; release it early.
 
-    Parking is leased exclusively while a command looks. A running service holds its head most of the time:
-    then the command says that the queue is in use; stop the service, or try again.
+    Parking is leased exclusively while a command looks. A running service lets go of it whenever the head
+    is due in more than 20 s, and goes on by itself afterwards; --wait says how long to ask for that. While
+    due messages are on their way back it holds on, and the command says that the queue is in use.
 
     \b
     Examples:
@@ -55,15 +63,22 @@ def parking_group(
 @parking_group.command(name="list")
 @scan_options
 @click.option("--parking-ttl", default="10m", show_default=True, help="The service's parking_ttl.")
+@wait_option
 @click.pass_obj
 def list_parked(
-    read: Callable[[], Target], *, where: tuple[str, ...], max_scan: int, parking_ttl: str, as_json: bool
+    read: Callable[[], Target],
+    *,
+    where: tuple[str, ...],
+    max_scan: int,
+    parking_ttl: str,
+    wait: str,
+    as_json: bool,
 ) -> None:
     """List parked messages from the head, with the time they are due."""
     target = read()
     with plain_errors():
-        ttl_s = parse_duration(parking_ttl)
-    scan = scan_target(target, where, max_scan, target.parking)
+        ttl_s, patience_s = parse_duration(parking_ttl), parse_duration(wait)
+    scan = scan_target(target, where, max_scan, target.parking, patience_s=patience_s)
     if as_json:
         document = scan_document(scan)
         document["rows"] = [_with_due(row, ttl_s) for row in scan.rows]
@@ -86,6 +101,7 @@ def _with_due(row: Row, ttl_s: float) -> dict[str, Any]:
 @click.option("--yes", type=click.IntRange(0), help="Go on, if the plan selects exactly this many messages.")
 @click.option("--reason", help="Why; kept in the journal.")
 @click.option("--rate", default=f"{DEFAULT_RATE:g}/s", show_default=True, help="Messages a second.")
+@wait_option
 @audit_option
 @click.pass_context
 def release(
@@ -97,6 +113,7 @@ def release(
     yes: int | None,
     reason: str | None,
     rate: str,
+    wait: str,
     audit_url: str | None,
     as_json: bool,
 ) -> None:
@@ -105,7 +122,9 @@ def release(
     Without --yes it writes the plan and prints what it would do. A kill resumes from PLAN.journal.
     """
     target: Target = context.obj()
-    plan, digest = _plan(target, plan_file, where, max_scan)
+    with plain_errors():
+        patience_s = parse_duration(wait)
+    plan, digest = _plan(target, plan_file, where, max_scan, patience_s)
     if yes is None:
         tell_plan(plan, digest, plan_file, as_json=as_json)
         click.echo(f"nothing was done: say --yes {len(plan.selected)} --reason '…' to release", err=True)
@@ -116,6 +135,7 @@ def release(
             pace=Pace((parse_rate(rate),)),
             limit=max_scan,
             accept_delivery_count=target.accept_delivery_count,
+            patience_s=patience_s,
             who=who(),
             reason=reason or "",
             audit_url=audit_url,
@@ -127,12 +147,14 @@ def release(
     report(context, plan, account, code, as_json=as_json)
 
 
-def _plan(target: Target, path: Path, where: tuple[str, ...], max_scan: int) -> tuple[Plan, str]:
+def _plan(
+    target: Target, path: Path, where: tuple[str, ...], max_scan: int, patience_s: float
+) -> tuple[Plan, str]:
     with plain_errors():
         if path.exists():
             plan, digest = read_plan(path)
         else:
-            scan = scan_target(target, where, max_scan, target.parking)
+            scan = scan_target(target, where, max_scan, target.parking, patience_s=patience_s)
             knowledge = Knowledge(queue=target.queue, now_s=time.time(), hot_window_s=0.0)
             plan = make_plan(scan, knowledge, Ticks(may_duplicate=True), where=where, made_by=who())
             digest = write_plan(plan, path)

@@ -40,7 +40,14 @@ def scan_options(command: F) -> F:
     return where_option(max_scan_option(json_option(command)))
 
 
-def scan_target(target: Target, where: tuple[str, ...], max_scan: int, queue: str | None = None) -> Scan:
+def scan_target(
+    target: Target,
+    where: tuple[str, ...],
+    max_scan: int,
+    queue: str | None = None,
+    *,
+    patience_s: float = 0.0,
+) -> Scan:
     """Scan the target's quarantine, or another ``queue``, with progress on a terminal's stderr."""
     with plain_errors():
         conditions = parse_where(where)
@@ -52,6 +59,7 @@ def scan_target(target: Target, where: tuple[str, ...], max_scan: int, queue: st
             now_s=time.time(),
             limit=max_scan,
             accept_delivery_count=target.accept_delivery_count,
+            patience_s=patience_s,
             on_progress=on_progress,
         )
     )

@@ -31,6 +31,7 @@ WINDOW_S: Final = 540.0
 
 PATIENCE_S: Final = 10.0
 GIVE_BACK_S: Final = 20.0
+ASK_AGAIN_S: Final = 0.5
 SETTLE_TIMEOUT_S: Final = 5.0
 ABORT_GRACE_S: Final = 1.0
 
@@ -124,36 +125,52 @@ async def lease_queue(
     limit: int = MAX_SCAN,
     seconds: float = WINDOW_S,
     accept_delivery_count: bool = False,
+    patience_s: float = 0.0,
 ) -> AsyncGenerator[Lease, None]:
     """Lease ``queue`` for the length of the block, at most ``limit`` messages for ``seconds``.
 
-    Raises QueueMissing, QueueInUse, DeliveriesCounted, or TransportError. Cancelled, or left by an
-    exception: everything held is handed back first.
+    While somebody else consumes, it asks again for ``patience_s``: a service lets go of its parking
+    queue whenever the head is not due soon, and takes it up again after the lease. Raises QueueMissing,
+    QueueInUse, DeliveriesCounted, or TransportError. Cancelled, or left by an exception: everything held
+    is handed back first.
     """
     if not 1 <= limit <= MAX_PREFETCH:
         raise ValueError(f"limit must be in 1..{MAX_PREFETCH}, not {limit}")
     async with connected(broker, queue) as connection:
-        depth = await ready_count(connection, queue)
+        await ready_count(connection, queue)  # the question for its type would create a missing one
         if not accept_delivery_count and await queue_type(connection, queue) == "quorum":
             raise DeliveriesCounted(
                 f"{queue} is a quorum queue: each look counts towards its delivery limit, after which the"
                 " broker deletes or dead-letters the message; say --accept-delivery-count to look anyway"
             )
-        channel = await connection.open_channel()
-        try:
-            consumer = await channel.consume(queue, prefetch=max(1, min(depth, limit)), exclusive=True)
-        except ClosedError as error:
-            if isinstance(error.reason, ChannelClose) and error.reason.code == _ACCESS_REFUSED:
-                raise QueueInUse(
-                    f"{queue} is in use: another operator, console or consumer holds it ({error.reason.text})"
-                ) from error
-            raise
+        depth, channel, consumer = await _consume(connection, queue, limit, patience_s)
         deadline = trio.current_time() + seconds
         lease = Lease(queue, depth, limit, deadline, connection, channel, consumer)
         try:
             yield lease
         finally:
             await lease.give_back()  # noqa: ASYNC102 - shields itself, with a deadline
+
+
+async def _consume(
+    connection: Connection, queue: str, limit: int, patience_s: float
+) -> tuple[int, Channel, Consumer]:
+    """Count what is ready and consume it exclusively, once nobody else does."""
+    until = trio.current_time() + patience_s
+    while True:
+        depth = await ready_count(connection, queue)
+        channel = await connection.open_channel()
+        try:
+            prefetch = max(1, min(depth, limit))
+            return depth, channel, await channel.consume(queue, prefetch=prefetch, exclusive=True)
+        except ClosedError as error:
+            if not isinstance(error.reason, ChannelClose) or error.reason.code != _ACCESS_REFUSED:
+                raise
+            if trio.current_time() >= until:
+                raise QueueInUse(
+                    f"{queue} is in use: another operator, console or consumer holds it ({error.reason.text})"
+                ) from error
+        await trio.sleep(ASK_AGAIN_S)
 
 
 async def ready_count(connection: Connection, queue: str) -> int:

@@ -40,6 +40,8 @@ CHANGED: Final = "its content is not what was planned"
 class RedriveOptions:
     """``stop_if_returned`` is a percentage; None stops at the first message that is not confirmed.
 
+    ``patience_s``: how long to ask for a queue that somebody else consumes.
+
     ``who`` and ``reason`` go into the journal, and into the ledger at ``audit_url`` where there is one.
     """
 
@@ -48,6 +50,7 @@ class RedriveOptions:
     window_s: float = WINDOW_S
     limit: int = MAX_SCAN
     accept_delivery_count: bool = False
+    patience_s: float = 0.0
     sources: Sources = SYSTEM_SOURCES
     who: str = ""
     reason: str = ""
@@ -142,6 +145,7 @@ class _Run:
             limit=options.limit,
             seconds=options.window_s,
             accept_delivery_count=options.accept_delivery_count,
+            patience_s=options.patience_s,
         ) as lease:
             while self._wanted and self.account.stopped is None:
                 if self._stop.requested:

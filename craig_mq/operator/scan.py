@@ -58,6 +58,7 @@ async def scan_queue(
     now_s: float,
     limit: int = MAX_SCAN,
     accept_delivery_count: bool = False,
+    patience_s: float = 0.0,
     on_progress: Callable[[int, int], None] = ignore_progress,
 ) -> Scan:
     """Lease the queue, read up to ``limit`` messages, hand all back, and return the selected rows.
@@ -65,7 +66,13 @@ async def scan_queue(
     Holds capture fields and digests, never bodies. Raises as ``lease_queue``. Cancelled: everything
     is handed back.
     """
-    async with lease_queue(broker, queue, limit=limit, accept_delivery_count=accept_delivery_count) as lease:
+    async with lease_queue(
+        broker,
+        queue,
+        limit=limit,
+        accept_delivery_count=accept_delivery_count,
+        patience_s=patience_s,
+    ) as lease:
         return await scan_lease(lease, where, now_s=now_s, on_progress=on_progress)
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 from craig_mq.operator.errors import DeliveriesCounted, QueueInUse, QueueMissing
 from craig_mq.operator.lease import lease_queue
@@ -64,6 +65,28 @@ async def test_two_leases_of_one_queue_exclude_each_other(autojump_clock, broker
         with pytest.raises(QueueInUse, match=r"security\.dlq\.quarantine is in use"):
             await scan_queue(broker, ward.quarantine, now_s=ward.now_s)
         assert (await lease.receive()) is not None
+    assert broker.queue(ward.quarantine).bodies == bodies
+
+
+async def test_a_patient_lease_waits_for_the_other_to_let_go(autojump_clock, broker, ward, fill) -> None:
+    """Asked for with patience, a queue in use is leased once it is free, or refused when patience ends."""
+    bodies = fill(ward.capture(), ward.capture())
+    async with trio.open_nursery() as nursery:
+
+        async def hold() -> None:
+            async with lease_queue(broker, ward.quarantine) as lease:
+                await lease.receive()
+                await trio.sleep(20)
+
+        nursery.start_soon(hold)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        with pytest.raises(QueueInUse):
+            await scan_queue(broker, ward.quarantine, now_s=ward.now_s, patience_s=10)
+        assert 10 <= trio.current_time() - began < 11
+        scan = await scan_queue(broker, ward.quarantine, now_s=ward.now_s, patience_s=30)
+        assert 20 <= trio.current_time() - began < 21
+    assert (scan.depth, scan.seen, scan.complete) == (2, 2, True)
     assert broker.queue(ward.quarantine).bodies == bodies
 
 
