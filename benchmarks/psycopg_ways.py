@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from typing import Any
 
 import attrs
@@ -122,6 +123,10 @@ async def cut_after(wait: Callable[[], Awaitable[object]], fileno: int) -> float
     return time.perf_counter() - cut_at
 
 
+async def close(tasks: DetachedTasks, connection: AsyncConnection[Any]) -> None:
+    await tasks.detach(connection.close()).wait()
+
+
 async def compare(url: str) -> None:
     """Measure both ways, in turns, and print the figures."""
     async with open_bridge() as bridge, AsyncExitStack() as open_ones:
@@ -131,7 +136,7 @@ async def compare(url: str) -> None:
             ways["threads"].append(in_thread(open_ones.enter_context(closing(connect(url))), threads))
             other = await tasks.detach(AsyncConnection.connect(url, autocommit=True)).wait()
             ways["bridge"].append(through_bridge(other, bridge))
-            open_ones.push_async_callback(lambda other=other: tasks.detach(other.close()).wait())
+            open_ones.push_async_callback(close, tasks, other)
         number = 0
         for size in (1, 20, 200):
             figures = {name: Figures() for name in ways}
@@ -141,11 +146,17 @@ async def compare(url: str) -> None:
             for name, found in figures.items():
                 print(f"groups of {size:>3}  {name:>8} {found}")
         slow = connect(url)
-        sleep = "SELECT pg_sleep(5)"
-        cut = await cut_after(lambda: trio.to_thread.run_sync(slow.execute, sleep), slow.fileno())
+
+        def sleep_in_thread() -> None:
+            slow.execute("SELECT pg_sleep(5)")
+
+        async def sleep_through_bridge() -> None:
+            await tasks.detach(other.execute("SELECT pg_sleep(5)")).wait()
+
+        cut = await cut_after(partial(trio.to_thread.run_sync, sleep_in_thread), slow.fileno())
         print(f"a cut connection ends the wait in a thread after {cut * 1000:.1f} ms")
         other = await tasks.detach(AsyncConnection.connect(url, autocommit=True)).wait()
-        cut = await cut_after(lambda: tasks.detach(other.execute(sleep)).wait(), other.fileno())
+        cut = await cut_after(sleep_through_bridge, other.fileno())
         print(f"a cut connection ends the wait through the bridge after {cut * 1000:.1f} ms")
 
 
