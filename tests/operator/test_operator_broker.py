@@ -30,7 +30,7 @@ from craig_mq.runtime.declare import Declarer
 from craig_mq.testing.proxy import open_tcp_proxy
 from craig_mq.transport.opening import open_broker
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(2_400)]
 
 
 def _ignore(event: object) -> None:
@@ -124,7 +124,7 @@ class Program:
 
     def wait_for_lines(self, count: int, process: subprocess.Popen[str]) -> None:
         """Return once the journal has so many lines, or the process has ended."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while self.journal_lines() < count and process.poll() is None:
             assert time.monotonic() < deadline, "the program does not get on"
             time.sleep(0.005)
