@@ -28,12 +28,11 @@ _STATE_STYLES = {"running": "green", "backoff": "yellow"}
 def status_view(status: Status) -> RenderableType:
     """The running service as three panels side by side."""
     document = status.document
-    depths = {name: "?" if ready is None else str(ready) for name, ready in document["depths"].items()}
     counters = {name: str(document["statistics"][name]) for name in _COUNTERS}
     return Columns(
         [
             Panel(_tree(document["tree"], document["clock_s"]), title="supervisor tree"),
-            Panel(_pairs(depths), title="ready messages"),
+            Panel(_depths(document), title="messages"),
             Panel(_pairs(counters), title="so far"),
         ]
     )
@@ -58,6 +57,18 @@ def _walk(supervisor: dict[str, Any], text: Text, clock_s: float, depth: int) ->
         text.append("\n")
         if child["supervisor"] is not None:
             _walk(child["supervisor"], text, clock_s, depth + 1)
+
+
+def _depths(document: dict[str, Any]) -> Table:
+    """Per queue what is ready and what this service holds, and how old the parked head is."""
+    table = Table("queue", "ready", "held", box=None, pad_edge=False)
+    held: dict[str, int] = document.get("held", {})
+    for name, ready in document["depths"].items():
+        table.add_row(name, "?" if ready is None else str(ready), str(held.get(name, "-")))
+    oldest_s = document.get("oldest_parked_s")
+    if oldest_s is not None:
+        table.add_row("oldest parked", f"{oldest_s:.0f} s")
+    return table
 
 
 def _pairs(pairs: dict[str, str]) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 import attrs
 import click
@@ -13,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from craig_mq.cli.audit_view import print_json
-from craig_mq.cli.target import broker_options, read_target
+from craig_mq.cli.target import broker_options, management_option, read_target
 from craig_mq.operator.doctor.examination import Examination
 from craig_mq.operator.doctor.findings import Finding, Level, exit_code
-from craig_mq.operator.doctor.management import ManagementApi
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "dim", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
@@ -26,12 +24,7 @@ _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "dim", Level.WARN: "yellow",
 @click.option(
     "--queue", envvar="CRAIG_MQ_QUEUE", show_envvar=True, help="The dead-letter queue, without suffix."
 )
-@click.option(
-    "--management",
-    envvar="CRAIG_MQ_MANAGEMENT_URL",
-    show_envvar=True,
-    help="The management API, optional: http://user:password@host:15672. Prefer the variable.",
-)
+@management_option
 @click.option(
     "--probe/--no-probe", default=True, show_default=True, help="Publish an empty, unroutable message."
 )
@@ -59,9 +52,7 @@ def doctor(
       craig-mq doctor --queue security.dlq --strict --json
     """  # noqa: D301 - the escape is click's mark for a paragraph to leave as it is
     target = read_target(url, amqp_file, queue, accept=False)
-    vhost = unquote(urlsplit(target.url).path.removeprefix("/")) or "/"
-    api = None if management is None else ManagementApi(management, vhost)
-    findings = target.run(Examination(target.queue, probe, api).run)
+    findings = target.run(Examination(target.queue, probe, target.management(management)).run)
     code = exit_code(findings, strict=strict)
     if as_json:
         print_json({"healthy": code == 0, "findings": [attrs.asdict(one) for one in findings]})

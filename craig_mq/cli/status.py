@@ -18,8 +18,8 @@ from rich.text import Text
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.demo_view import status_view
 from craig_mq.cli.failures import FAILURE, plain_errors
-from craig_mq.cli.target import Target, broker_options, read_target
-from craig_mq.operator.status import QueueDepth, fetch_status, queue_depths
+from craig_mq.cli.target import Target, broker_options, management_option, read_target
+from craig_mq.operator.status import QueueDepth, fetch_status, queue_depths, with_held
 from craig_mq.service.status import Status
 
 
@@ -32,6 +32,7 @@ from craig_mq.service.status import Status
 @click.option(
     "--oldest", is_flag=True, help="Look at the heads, too: marks them redelivered. Not on quorum queues."
 )
+@management_option
 @click.option("--watch", is_flag=True, help="Look again until interrupted.")
 @click.option(
     "--interval", default=2.0, show_default=True, type=click.FloatRange(0.2, 3_600), help="Seconds."
@@ -46,14 +47,16 @@ def status(
     amqp_file: Path | None,
     queue: str | None,
     oldest: bool,
+    management: str | None,
     watch: bool,
     interval: float,
     as_json: bool,
 ) -> None:
     """Look at a running service: tree, sessions, backoff with wake-up time, depths, counters.
 
-    Without --service it only counts what is ready in the three queues, which needs nothing but AMQP; what a
-    consumer holds does not show there. With --service it exits 1 while the service is not ready.
+    Without --service it counts what is ready in the three queues, which needs nothing but AMQP; what a
+    consumer holds does not show there, and takes --management. With --service it shows what that service
+    holds, and exits 1 while the service is not ready.
 
     \b
     Examples:
@@ -64,7 +67,8 @@ def status(
     if service is not None:
         look = partial(_service, service)
     else:
-        look = partial(_queues, read_target(url, amqp_file, queue, accept=False), oldest=oldest)
+        target = read_target(url, amqp_file, queue, accept=False)
+        look = partial(_queues, target, oldest=oldest, management=management)
     document, view, ready = look()
     if as_json or not watch:
         while True:
@@ -91,12 +95,19 @@ def _service(address: str) -> tuple[dict[str, Any], RenderableType, bool]:
     return document, status_view(Status(ready, document)), ready
 
 
-def _queues(target: Target, *, oldest: bool) -> tuple[dict[str, Any], RenderableType, bool]:
+def _queues(
+    target: Target, *, oldest: bool, management: str | None
+) -> tuple[dict[str, Any], RenderableType, bool]:
     names = (target.queue, target.parking, target.quarantine)
     depths: list[QueueDepth] = target.run(partial(queue_depths, queues=names, oldest=oldest))
-    table = Table("queue", "ready", "oldest", box=None, pad_edge=False)
+    api = target.management(management)
+    if api is not None:
+        with plain_errors():
+            depths = with_held(api, depths)
+    table = Table("queue", "ready", "held", "oldest", box=None, pad_edge=False)
     for one in depths:
         ready = "missing" if one.ready is None else str(one.ready)
-        table.add_row(Text(one.queue), ready, "-" if one.oldest_s is None else f"{one.oldest_s:.0f} s")
+        held = "?" if one.held is None else str(one.held)
+        table.add_row(Text(one.queue), ready, held, "-" if one.oldest_s is None else f"{one.oldest_s:.0f} s")
     document = {"queues": [attrs.asdict(one) for one in depths]}
     return document, table, all(one.ready is not None for one in depths)

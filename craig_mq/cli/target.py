@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import attrs
 import click
@@ -15,6 +16,7 @@ import trio
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX
 from craig_mq.operator.connecting import sole
+from craig_mq.operator.doctor.management import ManagementApi
 from craig_mq.service.signals import drain_then_leave
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.opening import open_broker
@@ -44,6 +46,11 @@ class Target:
     def parking(self) -> str:
         """Its parking queue."""
         return self.queue + PARKING_SUFFIX
+
+    def management(self, url: str | None) -> ManagementApi | None:
+        """The management API at ``url``, for this target's virtual host; None for none."""
+        vhost = unquote(urlsplit(self.url).path.removeprefix("/")) or "/"
+        return None if url is None else ManagementApi(url, vhost)
 
     def run(self, work: Callable[[Broker], Awaitable[T]]) -> T:
         """Run ``work`` with the broker; known failures become one line."""
@@ -127,6 +134,12 @@ def read_broker_url(url: str | None, file: Path | None) -> str:
     return url
 
 
+management_option = click.option(
+    "--management",
+    envvar="CRAIG_MQ_MANAGEMENT_URL",
+    show_envvar=True,
+    help="The management API, optional: http://user:password@host:15672. Prefer the variable.",
+)
 audit_option = click.option(
     "--audit",
     "audit_url",

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from craig_mq.operator.connecting import connected
+from craig_mq.operator.doctor.management import ManagementApi
 from craig_mq.operator.errors import OperatorError, QueueMissing
 from craig_mq.operator.lease import lease_queue, ready_count
 from craig_mq.operator.row import read_row
@@ -32,13 +33,15 @@ class BadAddress(ServiceUnreachable):
 
 @attrs.define(frozen=True, slots=True)
 class QueueDepth:
-    """A queue from outside. ``ready`` None: there is no such queue. Held messages don't show in AMQP.
+    """A queue from outside. ``ready`` None: there is no such queue.
 
+    ``held`` counts what consumers hold unacked; None where only AMQP was asked, which does not tell.
     ``oldest_s`` is the age of the head, None where it was not asked for, is unknown, or is held elsewhere.
     """
 
     queue: str
     ready: int | None
+    held: int | None = None
     oldest_s: float | None = None
 
 
@@ -93,6 +96,16 @@ async def queue_depths(broker: Broker, queues: Sequence[str], *, oldest: bool) -
         return depths
     return [
         attrs.evolve(one, oldest_s=await _oldest_s(broker, one.queue)) if one.ready else one for one in depths
+    ]
+
+
+def with_held(api: ManagementApi, depths: Sequence[QueueDepth]) -> list[QueueDepth]:
+    """Add what the management API says is held, some seconds old. Blocks. Raises OperatorError."""
+    return [
+        one
+        if one.ready is None
+        else attrs.evolve(one, held=api.get("queues", api.vhost, one.queue).get("messages_unacknowledged"))
+        for one in depths
     ]
 
 

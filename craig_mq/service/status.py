@@ -46,8 +46,9 @@ def status_of(subscription: DlqSubscription, gauges: Gauges) -> Status:
     """Describe ``subscription`` as it stands; called on the loop, read from any thread.
 
     ``clock_s`` is the clock that the tree's times are on, so that a reader can tell how long ago they were.
+    ``held`` counts deliveries this service holds unacked; beside them its parking arm holds one at most.
     """
-    snapshot = subscription.snapshot()
+    snapshot, statistics = subscription.snapshot(), subscription.statistics()
     ready = snapshot.main.consuming and snapshot.parking.consuming and not snapshot.closed
     document = {
         "state": "closed" if snapshot.closed else "ready" if ready else "recovering",
@@ -55,8 +56,9 @@ def status_of(subscription: DlqSubscription, gauges: Gauges) -> Status:
         "clock_s": trio.current_time(),
         "arms": {"main": attrs.asdict(snapshot.main), "parking": attrs.asdict(snapshot.parking)},
         "depths": dict(gauges.depths),
+        "held": {snapshot.queue: statistics.in_flight},
         "oldest_parked_s": gauges.oldest_parked_s,
-        "statistics": attrs.asdict(subscription.statistics()),
+        "statistics": attrs.asdict(statistics),
         "tree": to_json(snapshot.tree),
     }
     return Status(ready, document)

@@ -1,11 +1,13 @@
 """``craig-mq status`` as an operator types it."""
 
+import re
 import time
 from collections.abc import Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from craig_mq.operator.doctor.management import ManagementApi
 from craig_mq.service.health import health_app, serve_health
 from craig_mq.service.status import STARTING, Status
 
@@ -17,6 +19,8 @@ def _document(state: str) -> dict[str, object]:
         "state": state,
         "clock_s": 100.0,
         "depths": {"security.dlq": 7, "security.dlq.parking": None},
+        "held": {"security.dlq": 3},
+        "oldest_parked_s": 42.4,
         "statistics": {
             "acked": 5,
             "parked": 0,
@@ -48,7 +52,8 @@ def test_a_service_is_shown_with_its_wake_up_time(bench, serve) -> None:
     """The tree tells state, generation, last end and when a backoff ends; not being ready exits 1."""
     shown = bench.run("status", "--service", serve(Status(False, _document("recovering"))), exit_code=1)
     assert "main backoff #3 wakes in 12 s after SETTLEMENT_FAILED" in shown.output
-    assert "security.dlq" in shown.output
+    assert re.search(r"security\.dlq +7 +3", shown.output)
+    assert re.search(r"oldest parked +42 s", shown.output)
     document = bench.json("status", "--service", serve(Status(True, _document("ready"))))
     assert document["depths"]["security.dlq"] == 7
 
@@ -74,6 +79,26 @@ def test_depths_need_nothing_but_amqp(bench) -> None:
     assert 89 < found[2]["oldest_s"] < 120
     bench.broker.delete_queue(bench.parking)
     assert "missing" in bench.run("status", exit_code=1).output
+
+
+def test_held_messages_come_from_the_management_api(bench, monkeypatch) -> None:
+    """What consumers hold is unknown to AMQP, and counted where a management API is given."""
+    bench.fill(bench.capture())
+    assert {one["held"] for one in bench.json("status")["queues"]} == {None}
+    asked: list[tuple[str, ...]] = []
+
+    def get(api: ManagementApi, *path: str) -> dict[str, object]:
+        asked.append((api.vhost, *path))
+        return {"messages_unacknowledged": len(asked)}
+
+    monkeypatch.setattr(ManagementApi, "get", get)
+    found = bench.json("status", "--management", "http://ops:secret@127.0.0.1:15672")["queues"]
+    assert [(one["queue"], one["held"]) for one in found] == [
+        ("security.dlq", 1),
+        ("security.dlq.parking", 2),
+        ("security.dlq.quarantine", 3),
+    ]
+    assert asked[2] == ("/", "queues", "/", "security.dlq.quarantine")
 
 
 @pytest.mark.parametrize("address", ["h:99999", "h:port", "[::1", "ftp://h", ""])
