@@ -1,4 +1,7 @@
-"""Plain columns, as either store gives them, into the values and rows the ledger speaks in."""
+"""Plain columns, as either store gives them, into the values and rows the ledger speaks in.
+
+What no program of ours wrote there (SQLite takes any type in any column) raises ``UnreadableRow``.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,41 @@ from datetime import datetime
 from uuid import UUID
 
 from craig_mq.audit.database import Columns
+from craig_mq.audit.errors import UnreadableRow
 from craig_mq.audit.row import StoredRow, moment
 
 
 def as_uuid(value: object) -> UUID:
     """A UUID column: native in PostgreSQL, text in SQLite."""
-    return value if isinstance(value, UUID) else UUID(str(value))
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(str(value))
+    except ValueError as error:
+        raise UnreadableRow("a column holds something else where a UUID belongs") from error
 
 
 def as_moment(value: object) -> datetime:
     """A time column: native in PostgreSQL, microseconds since the Unix epoch in SQLite."""
-    return value if isinstance(value, datetime) else moment(as_int(value))
+    if isinstance(value, datetime):
+        return value
+    try:
+        return moment(as_int(value))
+    except OverflowError as error:
+        raise UnreadableRow("a column holds a time that no calendar has") from error
 
 
 def as_int(value: object) -> int:
     """An integer column."""
     if not isinstance(value, int):
-        raise TypeError(f"expected an integer column, got {type(value).__name__}")
+        raise UnreadableRow(f"a column holds a {type(value).__name__} where an integer belongs")
     return value
 
 
 def as_bytes(value: object) -> bytes:
     """A binary column."""
     if not isinstance(value, bytes):
-        raise TypeError(f"expected a binary column, got {type(value).__name__}")
+        raise UnreadableRow(f"a column holds a {type(value).__name__} where bytes belong")
     return value
 
 

@@ -7,6 +7,7 @@ AuditError
 ├── StoreUnavailable     the database's: known to be down, the delivery goes straight to parking
 ├── CommitUnresolved     the database's: a commit's outcome could not be looked up
 ├── CanonicalRowMissing  a race with the pruner: a retry records the occurrence
+├── UnreadableRow        the database's: a column was changed from outside into what it can't hold
 ├── UnstorableRow        the message's: this row can never be written
 └── ExportError          the export's: a file is missing, changed, or out of order
 """
@@ -48,6 +49,10 @@ class CanonicalRowMissing(AuditError):
     """The row that holds the token left the hot window during the phantom check (ADR-059 §dispositions)."""
 
     disposition = Disposition.TRANSIENT_RETRY
+
+
+class UnreadableRow(AuditError):
+    """A column holds a value of a kind that was never written there: the table was changed from outside."""
 
 
 class UnstorableRow(AuditError):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -18,6 +20,7 @@ from craig_mq.audit.store import OnProgress
 from craig_mq.audit.verify import VerifyReport
 from craig_mq.audit.walk import ChainWalk, Finding
 
+_LINK: Final = re.compile("[0-9a-f]{64}")
 _decode_row = msgspec.json.Decoder(StoredRow).decode
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
 
@@ -28,16 +31,24 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = _decode_manifest((folder / MANIFEST).read_bytes())
     except FileNotFoundError as error:
         raise ExportError(f"{folder} holds no {MANIFEST}: not an export, or an unfinished one") from error
+    except OSError as error:
+        raise ExportError(f"{folder / MANIFEST} can't be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise ExportError(f"{folder / MANIFEST} can't be read: {error}") from error
     if manifest.format != FORMAT:
         raise ExportError(f"{folder} has format {manifest.format!r}, this program reads {FORMAT!r}")
+    if not all(_is_link(run.chain_before) and _is_link(run.chain_after) for run in manifest.runs):
+        raise ExportError(f"{folder / MANIFEST} was edited: a link of its runs is not 64 hex digits")
     return manifest
+
+
+def _is_link(text: str) -> bool:
+    return _LINK.fullmatch(text) is not None
 
 
 def read_part(folder: Path, part: Part) -> list[StoredRow]:
     """The rows of one part. Raises ``ExportError`` when it isn't what the manifest says."""
-    if Path(part.name).name != part.name:
+    if Path(part.name).name != part.name or "\0" in part.name:
         raise ExportError(f"the manifest names {part.name!r}, which is not a file of the export")
     try:
         data = (folder / part.name).read_bytes()

@@ -66,8 +66,9 @@ def backend_of(url: str) -> Backend:
     if url.startswith(_POSTGRES):
         try:
             from craig_mq.audit.postgres.backend import PostgresBackend
+            from craig_mq.audit.postgres.settings import checked_url
         except ImportError as error:
             raise StoreUrlError("PostgreSQL needs the extra: pip install 'craig-mq[postgres]'") from error
-        return PostgresBackend(url)
-    scheme = url.partition(":")[0]
-    raise StoreUrlError(f"unknown kind of store {scheme!r}: use sqlite:///FILE or postgresql://…")
+        return PostgresBackend(checked_url(url))
+    # No part of it is quoted: a mistyped URL has its password in an unexpected place.
+    raise StoreUrlError("unknown kind of store: use sqlite:///FILE or postgresql://…")

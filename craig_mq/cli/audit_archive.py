@@ -48,11 +48,13 @@ def prune(url: str, *, older_than: datetime, as_json: bool) -> None:
 
 @click.command()
 @click.option("--archived-before", type=time, required=True, help="Archived before: a time, or an age.")
-@click.confirmation_option("--yes", prompt="Purged rows are gone for good. Go on?", help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
 @json_option
 @click.pass_obj
-def purge(url: str, *, archived_before: datetime, as_json: bool) -> None:
+def purge(url: str, *, archived_before: datetime, yes: bool, as_json: bool) -> None:
     """Delete archived rows for good, leaving gap records that verify accepts."""
+    if not yes:  # asked on stderr: stdout is for the answer
+        click.confirm("Purged rows are gone for good. Go on?", abort=True, err=True)
     with progress_bar("purging") as on_progress:
         work = partial(Ledger.purge, archived_before=archived_before, on_progress=on_progress)
         purged = with_ledger(url, work)

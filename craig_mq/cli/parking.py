@@ -150,14 +150,17 @@ def release(
 def _plan(
     target: Target, path: Path, where: tuple[str, ...], max_scan: int, patience_s: float
 ) -> tuple[Plan, str]:
-    with plain_errors():
+    try:
         if path.exists():
-            plan, digest = read_plan(path)
+            with plain_errors():
+                plan, digest = read_plan(path)
         else:
             scan = scan_target(target, where, max_scan, target.parking, patience_s=patience_s)
             knowledge = Knowledge(queue=target.queue, now_s=time.time(), hot_window_s=0.0)
             plan = make_plan(scan, knowledge, Ticks(may_duplicate=True), where=where, made_by=who())
             digest = write_plan(plan, path)
+    except OSError as error:
+        raise Refusal(f"cannot write {path}: {error.strerror}", USAGE) from error
     if (plan.queue, plan.source) != (target.queue, target.parking):
         raise Refusal(f"the plan is for {plan.source}, not for {target.parking}", USAGE)
     return plan, digest

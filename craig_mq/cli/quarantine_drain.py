@@ -90,8 +90,11 @@ async def _drain(
 @json_option
 def verify_command(*, folder: Path, as_json: bool) -> None:
     """Check a drain FOLDER: every file against the manifest, every body against its digest."""
-    with plain_errors():
-        lines = verify_folder(folder)
+    try:
+        with plain_errors():
+            lines = verify_folder(folder)
+    except OSError as error:
+        raise Refusal(f"cannot read {folder}: {error.strerror}", FAILURE) from error
     if as_json:
         print_json({"intact": True, "messages": len(lines)})
     else:
@@ -112,7 +115,10 @@ def import_command(context: click.Context, *, folder: Path, as_json: bool) -> No
     async def work(broker: Broker, stop: Shutdown) -> Imported:
         return await import_folder(broker, target.quarantine, folder, stop=stop, on_progress=on_progress)
 
-    result, code = run_until_signal(target, work)
+    try:
+        result, code = run_until_signal(target, work)
+    except OSError as error:
+        raise Refusal(f"cannot use {folder}: {error.strerror}; run it again to go on", FAILURE) from error
     if as_json:
         print_json(attrs.asdict(result))
     else:

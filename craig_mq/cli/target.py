@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import attrs
 import click
@@ -19,7 +18,8 @@ from craig_mq.operator.connecting import sole
 from craig_mq.operator.doctor.management import ManagementApi
 from craig_mq.service.signals import drain_then_leave
 from craig_mq.transport.broker import Broker
-from craig_mq.transport.opening import open_broker
+from craig_mq.transport.opening import MEMORY_URL, open_broker
+from craig_mq.transport.url import parse_amqp_url
 from supervisors.shutdown import Shutdown
 
 T = TypeVar("T")
@@ -49,8 +49,11 @@ class Target:
 
     def management(self, url: str | None) -> ManagementApi | None:
         """The management API at ``url``, for this target's virtual host; None for none."""
-        vhost = unquote(urlsplit(self.url).path.removeprefix("/")) or "/"
-        return None if url is None else ManagementApi(url, vhost)
+        if url is None:
+            return None
+        with plain_errors():
+            vhost = "/" if self.url == MEMORY_URL else parse_amqp_url(self.url).vhost
+        return ManagementApi(url, vhost)
 
     def run(self, work: Callable[[Broker], Awaitable[T]]) -> T:
         """Run ``work`` with the broker; known failures become one line."""

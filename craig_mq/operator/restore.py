@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -81,7 +81,7 @@ async def import_folder(
     lines = verify_folder(folder)
     result = Imported(len(lines))
     with open_log(folder / IMPORT_LOG) as log:
-        done = {msgspec.json.decode(line, type=ImportedLine) for line in log.lines}
+        done = _notes(log.lines)
         async with open_publisher(broker, f"import to {queue}") as publisher:
             for number, line in enumerate(lines, 1):
                 if stop.requested:
@@ -100,6 +100,13 @@ async def import_folder(
                 result.imported += 1
                 on_progress(number, len(lines))
     return result
+
+
+def _notes(lines: Sequence[bytes]) -> set[ImportedLine]:
+    try:
+        return {msgspec.json.decode(line, type=ImportedLine) for line in lines}
+    except msgspec.MsgspecError as error:
+        raise BadFolder(f"{IMPORT_LOG} was edited or is no record of an import: {error}") from error
 
 
 def _manifest(folder: Path) -> dict[str, str]:

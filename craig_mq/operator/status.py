@@ -6,7 +6,7 @@ import http.client
 import json
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
 import attrs
@@ -52,18 +52,20 @@ def fetch_status(url: str) -> dict[str, Any]:
     connection = kind(host, port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", f"{parts.path.rstrip('/')}/status")
-        response = connection.getresponse()
-        text = response.read(MAX_STATUS_BYTES)
+        with connection.getresponse() as response:
+            text = response.read(MAX_STATUS_BYTES)
         if response.status != http.client.OK:
             raise ServiceUnreachable(
                 f"{url} answers {response.status}: {text[:200].decode('utf-8', 'replace')}"
             )
-        document: dict[str, Any] = json.loads(text)
+        document: object = json.loads(text)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise ServiceUnreachable(f"no status from {url}: {type(error).__name__} {error}") from error
     finally:
         connection.close()
-    return document
+    if not isinstance(document, dict):
+        raise ServiceUnreachable(f"no status from {url}: what answers there is no craig-mq service")
+    return cast("dict[str, Any]", document)
 
 
 def check_address(url: str) -> tuple[SplitResult, str, int | None]:

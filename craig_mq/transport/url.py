@@ -18,7 +18,7 @@ _DEFAULT_LOGIN = "guest:guest"
 _MAX_PORT = 65_535
 _OPTIONS = ("cacertfile", "certfile", "keyfile")
 _ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
-_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 
 
 class BrokerUrlError(ValueError):
@@ -78,7 +78,9 @@ def parse_amqp_url(text: str) -> AmqpUrl:
 
 def _parse(text: str) -> AmqpUrl:
     if _UNPRINTABLE.search(text):
-        raise BrokerUrlError("the broker URL holds a space or control character: percent-encode it")
+        raise BrokerUrlError(
+            "the broker URL holds a space, a control character or no UTF-8: percent-encode it"
+        )
     if "#" in text:
         raise BrokerUrlError("the broker URL holds a '#': in a user name or password write %23")
     try:

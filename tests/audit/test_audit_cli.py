@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -33,8 +35,9 @@ def ledger(tmp_path, make_row):
 def audit(ledger):
     """Run ``craig-mq audit`` on the ledger; the result has exit_code, stdout and stderr."""
 
-    def run(*arguments, url=ledger):
-        result = CliRunner().invoke(audit_group, ["--audit", url, *arguments], env={"COLUMNS": "200"})
+    def run(*arguments, url=ledger, answer=None):
+        environment = {"COLUMNS": "200"}
+        result = CliRunner().invoke(audit_group, ["--audit", url, *arguments], answer, environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
@@ -149,7 +152,11 @@ def test_verify_exits_1_when_something_was_changed(audit, ledger):
         ("sqlite:///nowhere/audit.db", ("stats",), 2, "no ledger"),
         ("sqlite:///", ("stats",), 2, "no ledger"),
         ("mysql://root@localhost/x", ("stats",), 2, "unknown kind of store"),
+        ("hunter2", ("stats",), 2, "unknown kind of store"),
         ("postgresql://someone:hunter2@127.0.0.1:1/x", ("stats",), 1, "refused"),
+        ("postgresql://someone:hunter2%zz@h/x", ("stats",), 2, "percent-encoded"),
+        ("postgresql://someone:1@hunter2@h/x", ("stats",), 2, "percent-encoded"),
+        ("postgresql://someone:hunter2/1@h/x", ("stats",), 2, "percent-encoded"),
     ],
 )
 def test_bad_input_is_one_clear_line(audit, ledger, url, arguments, code, words):
@@ -160,6 +167,57 @@ def test_bad_input_is_one_clear_line(audit, ledger, url, arguments, code, words)
     assert words in line
     assert "hunter2" not in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "PRAGMA user_version = -3",
+        "UPDATE occurrence SET id = 'nobody' WHERE seq = 2",
+        "UPDATE occurrence SET chain = 7 WHERE seq = 2",
+        f"UPDATE occurrence SET recorded_at = {2**62} WHERE seq = 2",
+    ],
+)
+@pytest.mark.parametrize("command", [("list",), ("verify",), ("export", "out")])
+def test_a_value_of_another_kind_is_one_clear_line(audit, ledger, tmp_path, monkeypatch, edit, command):
+    """A column or version changed into what was never written there ends a command with one line and 1."""
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect(ledger.removeprefix("sqlite:///"), isolation_level=None)) as database:
+        database.execute(edit)
+    result = audit(*command)
+    assert result.exit_code == 1
+    assert [line[:6] for line in result.stderr.splitlines()] == ["Error:"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"part-00001.jsonl"', r'"a\u0000"'),
+        ('"chain_after": "', '"chain_after": "zz'),
+        ('"craig_mq.audit/1"', '"craig_mq.audit/2"'),
+        ("{", "["),
+    ],
+)
+def test_an_edited_manifest_is_refused(audit, tmp_path, old, new):
+    """An export whose manifest names what no export has is refused in one line by verify and by import."""
+    folder = tmp_path / "export"
+    assert audit("export", str(folder)).exit_code == 0
+    manifest = folder / "manifest.json"
+    text = manifest.read_text()
+    assert old in text
+    manifest.write_text(text.replace(old, new))
+    for command in (("verify", "--export", str(folder)), ("import", str(folder))):
+        result = audit(*command)
+        assert (result.exit_code, result.stderr[:6]) == (1, "Error:")
+
+
+def test_a_purge_asks_on_stderr(audit):
+    """Without --yes purge asks on stderr, so that --json leaves one document on stdout."""
+    result = audit("purge", "--archived-before", "1d", "--json", answer="y\n")
+    assert json.loads(result.stdout) == {"purged": 0}
+    assert "gone for good" in result.stderr
+    refused = audit("purge", "--archived-before", "1d", "--json", answer="n\n")
+    assert (refused.exit_code, refused.stdout) == (1, "")
 
 
 def test_a_time_without_an_offset_is_utc(audit):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import attrs
+import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from craig_mq.audit.errors import StoreUrlError
+
 SCHEMA: Final = "craig_audit"
+_PORTS: Final = re.compile(r"[0-9,]*")
 
 
 @attrs.define(frozen=True, slots=True)
@@ -43,6 +48,22 @@ class PostgresSettings:
         }
         merged = {**limits, **given, "options": f"{options} {given.get('options') or ''}".strip()}
         return make_conninfo(**merged)  # type: ignore[arg-type]  # every value is a str, an int or None
+
+
+def checked_url(url: str) -> str:
+    """``url`` if libpq can read it. Raises StoreUrlError, which quotes none of it (libpq's errors do)."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        given = None
+    # What stands bare in a password ends up in the host or the port.
+    if given is None or "@" in str(given.get("host", "")) or not _PORTS.fullmatch(str(given.get("port", ""))):
+        del url
+        raise StoreUrlError(
+            "the PostgreSQL URL can't be read: what a URL reserves (% @ : / ? #) must be percent-encoded in"
+            " user and password"
+        )
+    return url
 
 
 def _milliseconds(seconds: float) -> int:

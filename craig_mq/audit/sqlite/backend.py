@@ -37,7 +37,7 @@ class SqliteBackend:
         """Bring the schema up to date under the file's write lock."""
         with database.transaction():
             [(found,)] = database.fetch("PRAGMA user_version")
-            if as_int(found) > VERSION:
+            if not 0 <= as_int(found) <= VERSION:
                 raise SchemaOutdated(f"{self.path} has schema {found}, this program knows {VERSION}")
             for version in range(as_int(found) + 1, VERSION + 1):
                 for statement in statements(version, _TYPES):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import attrs
 
@@ -21,6 +21,11 @@ from craig_mq.operator.errors import OperatorError
 TIMEOUT_S: Final = 10.0
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 MAX_SKEW_S: Final = 5.0
+
+_ALLOWED: Final = (
+    "--management takes a URL such as http://user:password@host:15672;"
+    " what a URL reserves must be percent-encoded in user and password"
+)
 
 
 @attrs.define(slots=True)
@@ -35,28 +40,54 @@ class ManagementApi:
     skew_s: float | None = attrs.field(default=None, init=False)
 
     def get(self, *path: str) -> dict[str, Any]:
-        """GET ``/api/…`` with these parts. Raises OperatorError."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise OperatorError("--management takes a URL such as http://user:password@host:15672")
+        """GET ``/api/…`` with these parts, where an object is served. Raises OperatorError."""
+        answer = self._answer(path)
+        if not isinstance(answer, dict):
+            raise OperatorError(f"what answers there is no management API: {'/'.join(path)} is no object")
+        return cast("dict[str, Any]", answer)
+
+    def get_list(self, *path: str) -> list[dict[str, Any]]:
+        """GET ``/api/…`` with these parts, where a list of objects is served. Raises OperatorError."""
+        answer = self._answer(path)
+        if not isinstance(answer, list) or not all(
+            isinstance(one, dict) for one in cast("list[object]", answer)
+        ):
+            raise OperatorError(f"what answers there is no management API: {'/'.join(path)} is no list")
+        return cast("list[dict[str, Any]]", answer)
+
+    def _answer(self, path: Iterable[str]) -> object:
+        parts, host, port = _address(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
+        connection = kind(host, port, timeout=TIMEOUT_S)
         login = f"{unquote(parts.username or 'guest')}:{unquote(parts.password or 'guest')}"
         headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
         target = "/".join(["/api", *(quote(part, safe="") for part in path)])
         try:
             connection.request("GET", target, headers=headers)
-            response = connection.getresponse()
-            text = response.read(MAX_ANSWER_BYTES)
+            with connection.getresponse() as response:
+                text = response.read(MAX_ANSWER_BYTES)
             if response.status != http.client.OK:
                 raise OperatorError(f"the management API answers {response.status} to {target}")
             if date := response.getheader("Date"):
                 self.skew_s = parsedate_to_datetime(date).timestamp() - time.time()
-            return cast("dict[str, Any]", json.loads(text))
+            found: object = json.loads(text)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise OperatorError(f"the management API at {parts.hostname} can't be read: {error}") from error
+            raise OperatorError(f"the management API at {host} can't be read: {error}") from error
         finally:
             connection.close()
+        return found
+
+
+def _address(url: str) -> tuple[SplitResult, str, int | None]:
+    """The parts of the URL, its host and its port. Raises OperatorError, which quotes none of them."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # from None: its text quotes what a bare '/' in the password made the port
+        raise OperatorError(_ALLOWED) from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise OperatorError(_ALLOWED)
+    return parts, host, port
 
 
 def examine(api: ManagementApi, queues: Iterable[str]) -> list[Finding]:
@@ -95,9 +126,8 @@ def _exchange_settings(api: ManagementApi) -> dict[str, object]:
 
 
 def _alarms(api: ManagementApi) -> list[Finding]:
-    nodes = cast("list[dict[str, Any]]", api.get("nodes"))
     found: list[Finding] = []
-    for node in nodes:
+    for node in api.get_list("nodes"):
         raised = [name for name in ("mem_alarm", "disk_free_alarm") if node.get(name)]
         level = Level.FAIL if raised else Level.OK
         text = ", ".join(raised) or "none"
