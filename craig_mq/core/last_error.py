@@ -30,13 +30,14 @@ def describe_error(error: BaseException) -> LastError:
         subject = cast("DlqError[object]", subject).source
     full = _text_of(subject).encode("utf-8", "backslashreplace")
     describe = _describe if len(full) <= MAX_ERROR_TEXT_BYTES else _describe.__wrapped__
-    return describe(type(subject), full)
+    kind = type(subject)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return describe(name, full)
 
 
 @lru_cache(_REMEMBERED)
-def _describe(kind: type, full: bytes) -> LastError:
+def _describe(name: str, full: bytes) -> LastError:
     # In an outage the same error comes thousands of times.
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return LastError(
         cut_text(name.encode("utf-8", "backslashreplace"), MAX_ERROR_TYPE_BYTES),
         cut_text(full, MAX_ERROR_TEXT_BYTES),

@@ -47,7 +47,7 @@ from craig_mq.observe.events import (
     InflightChanged,
     Undecodable,
 )
-from craig_mq.runtime.copy import Copy
+from craig_mq.runtime.copies import Copy
 from craig_mq.runtime.ladder_plan import LadderPlan
 from craig_mq.runtime.live_session import LiveSession
 
@@ -140,8 +140,11 @@ class LadderPerformer:
             )
         )
 
-    def copy(self, flight: EventInFlight, order: Publish) -> Copy:
-        """Make the dead letter of an event."""
+    def copy(self, flight: EventInFlight) -> Copy:
+        """Make the dead letter of an event, as its effect orders."""
+        order = flight.effect
+        if not isinstance(order, Publish):
+            raise TypeError(f"{order} orders no copy")
         plan, delivery, error = self._plan, flight.delivery, order.error or _NO_ERROR
         publication = client_dead_letter(
             delivery,

@@ -41,7 +41,7 @@ from craig_mq.observe.events import (
     Quarantined,
     Undecodable,
 )
-from craig_mq.runtime.copy import Copy
+from craig_mq.runtime.copies import Copy
 from craig_mq.runtime.in_flight import InFlight
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.plan import Plan
@@ -97,9 +97,11 @@ class Performer:
             self._tally.tokenless_reruns += 1
         return self._plan.handler(subject.dead_letter(attempt))
 
-    def copy(self, flight: InFlight, order: Publish) -> Copy:
-        """Build the capture of a delivery, to parking or to quarantine."""
-        capture = self._capture(flight, order)
+    def copy(self, flight: InFlight) -> Copy:
+        """Build the capture of a delivery, to parking or to quarantine, as its effect orders."""
+        if not isinstance(flight.effect, Publish):
+            raise TypeError(f"{flight.effect} orders no copy")
+        capture = self._capture(flight, flight.effect)
         names = self._plan.topology
         target = names.parking_name if capture.kind is CaptureKind.PARKED else names.quarantine_name
         publication = capture_publication(

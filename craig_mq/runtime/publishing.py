@@ -206,20 +206,24 @@ class Publishing:
             return await self._in_turn(scope, publication)
         return self._late
 
+    @property
+    def ready(self) -> bool:
+        """Whether a publish of an ordinary size need not wait for anything at this moment."""
+        connection = self._connection
+        return (
+            connection is not None
+            and connection.blocked is None
+            and self._gate_open
+            and not self._memory.publish_alone_first
+        )
+
     def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
         """Publish without waiting, where that is possible now; False where it is not: nothing happened.
 
         ``told`` hears the outcome once, within the bound, unless ``abandon`` comes first.
         """
-        connection, channel = self._connection, self._channel
-        if (
-            connection is None
-            or channel is None
-            or connection.blocked is not None
-            or not self._gate_open
-            or self._memory.publish_alone_first
-            or len(publication.body) >= LARGE_BODY_BYTES
-        ):
+        channel = self._channel
+        if channel is None or not self.ready or len(publication.body) >= LARGE_BODY_BYTES:
             return False
         handed_off = _HandedOff(self, channel, told)
         self._bounds.begin(handed_off, trio.current_time())

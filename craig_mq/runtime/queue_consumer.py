@@ -9,6 +9,7 @@ import trio
 
 from craig_mq.core.outcome import AckWritten, SettlementOutcome
 from craig_mq.observe.events import HandlersStuck
+from craig_mq.runtime.copies import Copies
 from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoker
@@ -33,8 +34,9 @@ class QueueConsumer(Generic[F]):
         self._performer = performer
         invoker = Invoker[F](live.plan, performer.call)
         self._bounds = Deadlines(invoker.handler_timeout_s, "the handler took too long")
+        self._copies = Copies(live.publishing, performer.copy)
         self._workers = [
-            Worker[F](self, live.ending, intake, invoker, performer, bounds=self._bounds)
+            Worker[F](self, live.ending, intake, invoker, performer, copies=self._copies, bounds=self._bounds)
             for _ in range(self._options.concurrency)
         ]
         self._working = len(self._workers)
@@ -61,6 +63,7 @@ class QueueConsumer(Generic[F]):
             tasks.start_soon(self._drain_on_shutdown)
             tasks.start_soon(self._follow_blockage)
             tasks.start_soon(self._bounds.run)
+            tasks.start_soon(self._copies.run)
             tasks.start_soon(self._report_stuck)
             for worker in self._workers:
                 tasks.start_soon(worker.run, self._worker_ended)
@@ -154,6 +157,7 @@ class QueueConsumer(Generic[F]):
     async def _work_ended(self) -> None:
         """Return once every worker has ended and no copy waits for its confirm."""
         await self._workers_ended.wait()
+        await self._copies.wait_done()
         await self._live.publishing.wait_resolved()
 
     async def _report_stuck(self) -> None:

@@ -16,7 +16,7 @@ import trio
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.disposition import interruption_in
 from craig_mq.core.steps import AckDelivery, Invoke, Publish, Sleep
-from craig_mq.runtime.copy import Copy
+from craig_mq.runtime.copies import Copies, Copy
 from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.intake import Intake
@@ -51,8 +51,8 @@ class Performs(Protocol[F]):
         """Call the handler; what it returns is to be awaited."""
         ...
 
-    def copy(self, flight: F, order: Publish) -> Copy:
-        """Make the copy of it that is to be published."""
+    def copy(self, flight: F) -> Copy:
+        """Make the copy of it that its effect orders to be published."""
         ...
 
     def slept(self, flight: F) -> None:
@@ -99,6 +99,7 @@ class Worker(Generic[F]):
         invoker: Invoker[F],
         performer: Performs[F],
         *,
+        copies: Copies[F],
         bounds: Deadlines,
     ) -> None:
         self._foreman = foreman
@@ -106,6 +107,7 @@ class Worker(Generic[F]):
         self._intake = intake
         self._invoker = invoker
         self._performer = performer
+        self._copies = copies
         self._bounds = bounds
         self._scope = trio.CancelScope()
         self._flight: F | None = None
@@ -141,8 +143,12 @@ class Worker(Generic[F]):
             taken += 1
             if taken > TAKEN_IN_ONE_GO:
                 taken = 1
+                self._copies.flush()
                 await trio.lowlevel.checkpoint()
-            flight = self._flight or self._take() or await self._wait(scope)
+            flight = self._flight or self._take()
+            if flight is None:
+                self._copies.flush()
+                flight = await self._wait(scope)
             if flight is None:
                 return
             self._flight = flight
@@ -151,11 +157,10 @@ class Worker(Generic[F]):
                 if scope.cancel_called:
                     return
             if isinstance(flight.effect, Publish):
-                copy = performer.copy(flight, flight.effect)
-                if copy.hand_off():
+                if self._copies.owe(flight):
                     self._flight = None
                     continue
-                await self._publish(copy, scope)
+                await self._publish(flight, scope)
             if not isinstance(flight.effect, AckDelivery):
                 return
             performer.act(flight)
@@ -198,10 +203,10 @@ class Worker(Generic[F]):
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
 
-    async def _publish(self, copy: Copy, scope: trio.CancelScope) -> None:
+    async def _publish(self, flight: F, scope: trio.CancelScope) -> None:
         self.publishing = True
         try:
-            await copy.publish(scope)
+            await self._performer.copy(flight).publish(scope)
         finally:
             self.publishing = False
 
@@ -218,12 +223,11 @@ class Worker(Generic[F]):
             else:
                 return
         if isinstance(flight.effect, Publish):
-            copy = self._performer.copy(flight, flight.effect)
-            if copy.hand_off():
+            if self._copies.owe(flight):
                 self._flight = None
                 return
             with trio.CancelScope() as scope:
-                await self._publish(copy, scope)
+                await self._publish(flight, scope)
         self._flight = None
         if isinstance(flight.effect, Sleep):
             self._foreman.retry_later(flight, flight.effect.seconds)

@@ -1,0 +1,126 @@
+"""Copies of deliveries on their way: made and handed off many at a time, where nothing must be waited for.
+
+Doing one thing for many deliveries before the next is a third cheaper than doing all of it for each: what
+a step needs stays in the processor's caches. So workers leave the copies they owe here and go on.
+"""
+
+# flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import trio
+
+from craig_mq.core.delivery import Publication
+from craig_mq.core.outcome import Confirmation
+from craig_mq.runtime.publishing import Publishing
+
+
+class Copy:
+    """One publication. ``told`` hears its outcome; ``act`` performs the effect that follows from it."""
+
+    __slots__ = ("_publication", "_publishing", "_told", "act")
+
+    def __init__(
+        self,
+        publishing: Publishing,
+        publication: Publication,
+        told: Callable[[Confirmation], None],
+        act: Callable[[], None],
+    ) -> None:
+        self._publishing = publishing
+        self._publication = publication
+        self._told = told
+        self.act = act
+
+    def hand_off(self) -> bool:
+        """Publish, where nothing must be waited for: its confirm then performs what follows. Else False."""
+        return self._publishing.publish_nowait(self._publication, self._told_last)
+
+    async def publish(self, scope: trio.CancelScope) -> None:
+        """Publish; ``told`` hears the outcome with no task switch behind the confirm, ``act`` is not called.
+
+        Waits inside ``scope``, which is cancelled where no confirm comes in time. Cancelled from outside:
+        the outcome is unknown and the delivery stays unacked.
+        """
+        await self._publishing.publish_within(scope, self._publication, self._told)
+
+    def _told_last(self, confirmation: Confirmation) -> None:
+        self._told(confirmation)
+        self.act()
+
+
+F = TypeVar("F")
+
+
+class Copies(Generic[F]):
+    """What one session's workers have left to be copied; ``make`` makes the copy of a delivery.
+
+    A worker that pauses calls ``flush``; where the worker that left something is held by its next
+    handler, ``run`` does, one scheduling pass later.
+    """
+
+    def __init__(self, publishing: Publishing, make: Callable[[F], Copy]) -> None:
+        self._publishing = publishing
+        self._make = make
+        self._owed: list[F] = []
+        self._idle: trio.lowlevel.Task | None = None
+        self._waiting: list[Copy] = []
+        self._waits = 0
+        self._done = trio.Event()
+
+    def owe(self, flight: F) -> bool:
+        """Leave a delivery to be copied. False where its worker must wait for something, and do it itself."""
+        if not self._publishing.ready:
+            return False
+        self._owed.append(flight)
+        self._wake()
+        return True
+
+    def flush(self) -> None:
+        """Make everything owed, then hand it off."""
+        owed, self._owed = self._owed, []
+        copies = [self._make(flight) for flight in owed]
+        for copy in copies:
+            if not copy.hand_off():
+                self._waiting.append(copy)
+                self._wake()
+
+    async def run(self) -> None:
+        """Flush what no worker flushes; see the copies through that must wait after all. Until cancelled."""
+        async with trio.open_nursery() as waiting:
+            while True:
+                self.flush()
+                while self._waiting:
+                    self._waits += 1
+                    waiting.start_soon(self._wait, self._waiting.pop())
+                await self._sleep()
+
+    async def wait_done(self) -> None:
+        """Return once nothing is owed and no copy waits to be published."""
+        while self._owed or self._waiting or self._waits:
+            self.flush()
+            if self._waiting or self._waits:
+                self._done = trio.Event()
+                await self._done.wait()
+
+    async def _wait(self, copy: Copy) -> None:
+        with trio.CancelScope() as scope:
+            await copy.publish(scope)
+        copy.act()
+        self._waits -= 1
+        self._done.set()
+
+    def _wake(self) -> None:
+        if self._idle is not None:
+            task, self._idle = self._idle, None
+            trio.lowlevel.reschedule(task)
+
+    async def _sleep(self) -> None:
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._idle = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._idle = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(leave)
