@@ -97,17 +97,18 @@ def _plain(subject: DeadLetterDelivery, order: CaptureOrder) -> BuiltCapture:
     """Build the common capture: the body as the value it is."""
     carried, reason = subject.carried, order.reason
     kind, parks = (CaptureKind.PARKED, 1) if reason is None else (CaptureKind.QUARANTINED, 0)
-    park_count = min(carried.park_count + parks, MAX_U32)
+    park_count, total_parks = (
+        min(carried.park_count + parks, MAX_U32),
+        min(carried.total_parks + parks, MAX_U32),
+    )
     body = write_capture(
         subject,
-        kind="parked" if parks else "quarantined",
+        kind=kind,
+        counts=(park_count, total_parks, carried.redrive_count, order.attempts),
         capture_id=order.capture_id,
-        park_count=park_count,
-        total_parks=min(carried.total_parks + parks, MAX_U32),
-        attempts=order.attempts,
         at=format_instant(order.at_s),
-        disposition=None if order.disposition is None else order.disposition.value,
-        reason=None if reason is None else reason.value,
+        disposition=order.disposition,
+        reason=reason,
         error=order.last_error,
     )
     return BuiltCapture(kind, reason, order.capture_id, subject.envelope.id, park_count, False, body)

@@ -44,6 +44,8 @@ class QuarantineReason(enum.Enum):
     PARK_CAP_EXHAUSTED = "park_cap_exhausted"
     OVERSIZE = "oversize"
 
+    __hash__ = object.__hash__
+
 
 DispositionName = Literal["transient_retry", "transient_park", "permanent"]
 ReasonName = Literal["permanent", "malformed", "noncanonical_route", "park_cap_exhausted", "oversize"]

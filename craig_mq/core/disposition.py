@@ -20,6 +20,9 @@ class Disposition(enum.Enum):
     TRANSIENT_PARK = "transient_park"
     PERMANENT = "permanent"
 
+    # Members are equal only to themselves; Enum's own hash is a Python call for every failure.
+    __hash__ = object.__hash__
+
 
 class DlqError(Exception, Generic[E]):
     """Raised by a handler to choose a disposition; ``source`` keeps its concrete type.

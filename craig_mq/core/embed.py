@@ -50,8 +50,11 @@ def survives_as_value(body: bytes) -> bool:
     """Whether ``body``, a readable envelope, gives every byte back when embedded as a JSON value."""
     # A raw value is read back without the whitespace around it, and the wrapper's own levels must not
     # push a body that could be read beyond what can be (field failures BODY-06, BODY-08).
-    bare = body[:1] not in _JSON_WHITESPACE and body[-1:] not in _JSON_WHITESPACE
-    return bare and not nests_deeper(body, MAX_NESTING - _WRAPPER_LEVELS)
+    return (
+        body[0] not in _JSON_WHITESPACE
+        and body[-1] not in _JSON_WHITESPACE
+        and not nests_deeper(body, MAX_NESTING - _WRAPPER_LEVELS)
+    )
 
 
 def _measure(wire: CaptureWire, body: bytes) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from typing import assert_never, get_args
 
+import msgspec
+
 from craig_mq.core.capture_format import CaptureKind, QuarantineReason
 from craig_mq.core.disposition import Disposition
 from craig_mq.core.errors import IllegalTransition
@@ -94,20 +96,17 @@ _OUTCOMES: dict[CaptureKind, Outcome] = {CaptureKind.PARKED: "parked", CaptureKi
 _DONE: dict[Outcome, Done] = {outcome: Done(outcome) for outcome in get_args(Outcome)}
 
 
-class Settlement:
+class Settlement(msgspec.Struct, eq=False, gc=False):
     """One delivery on its way from NEW to SETTLED, LEFT or FAILED.
 
-    ``state`` and ``attempts`` (handler invocations so far) may be read at any time.
+    ``facts`` hold for the whole delivery; ``state`` and ``attempts`` (handler invocations so far) may
+    be read at any time.
     """
 
-    __slots__ = ("_facts", "_outcome", "attempts", "state")
-
-    def __init__(self, facts: PolicyFacts) -> None:
-        """Start in NEW with the facts that hold for the whole delivery."""
-        self._facts = facts
-        self._outcome: Outcome = "acked"
-        self.attempts = 0
-        self.state = State.NEW
+    facts: PolicyFacts
+    state: State = State.NEW
+    attempts: int = 0
+    _outcome: Outcome = "acked"
 
     def feed(self, event: Event) -> Effect:
         """Take one event and return the next effect. Raises IllegalTransition and changes nothing."""
@@ -129,7 +128,7 @@ class Settlement:
                 return "ok", _ACK
             case HandlerFailed():
                 attempts, disposition = self.attempts, event.disposition
-                decision = decide(self._facts, disposition, invocation=attempts, jitter=event.jitter)
+                decision = decide(self.facts, disposition, invocation=attempts, jitter=event.jitter)
                 return _after_failure(decision, attempts, disposition, event.error)
             case Confirmed():
                 self._outcome = _OUTCOMES[event.kind]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import msgspec
 import trio
 
 from craig_mq.core.delivery import Publication
@@ -17,26 +18,17 @@ from craig_mq.core.outcome import Confirmation
 from craig_mq.runtime.publishing import Publishing
 
 
-class Copy:
+class Copy(msgspec.Struct, eq=False):
     """One publication. ``told`` hears its outcome; ``act`` performs the effect that follows from it."""
 
-    __slots__ = ("_publication", "_publishing", "_told", "act")
+    publishing: Publishing
+    publication: Publication
+    told: Callable[[Confirmation], None]
+    act: Callable[[], None]
 
-    def __init__(
-        self,
-        publishing: Publishing,
-        publication: Publication,
-        told: Callable[[Confirmation], None],
-        act: Callable[[], None],
-    ) -> None:
-        self._publishing = publishing
-        self._publication = publication
-        self._told = told
-        self.act = act
-
-    def hand_off(self) -> bool:
+    def hand_off(self, now: float) -> bool:
         """Publish, where nothing must be waited for: its confirm then performs what follows. Else False."""
-        return self._publishing.publish_nowait(self._publication, self._told_last)
+        return self.publishing.publish_nowait(self.publication, self._told_last, now)
 
     async def publish(self, scope: trio.CancelScope) -> None:
         """Publish; ``told`` hears the outcome with no task switch behind the confirm, ``act`` is not called.
@@ -44,10 +36,10 @@ class Copy:
         Waits inside ``scope``, which is cancelled where no confirm comes in time. Cancelled from outside:
         the outcome is unknown and the delivery stays unacked.
         """
-        await self._publishing.publish_within(scope, self._publication, self._told)
+        await self.publishing.publish_within(scope, self.publication, self.told)
 
     def _told_last(self, confirmation: Confirmation) -> None:
-        self._told(confirmation)
+        self.told(confirmation)
         self.act()
 
 
@@ -80,10 +72,13 @@ class Copies(Generic[F]):
 
     def flush(self) -> None:
         """Make everything owed, then hand it off."""
+        if not self._owed:
+            return
         owed, self._owed = self._owed, []
         copies = [self._make(flight) for flight in owed]
+        now = trio.current_time()
         for copy in copies:
-            if not copy.hand_off():
+            if not copy.hand_off(now):
                 self._waiting.append(copy)
                 self._wake()
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from craig_mq.core.dead_letter import DeadLetterDelivery, Subject
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.machine import Settlement
 from craig_mq.core.steps import Effect, Event
 
 
-class InFlight:
+class InFlight(msgspec.Struct, eq=False):
     """A delivery, what it was read as, its settlement machine and the effect that is due next."""
 
-    __slots__ = ("delivery", "effect", "settlement", "subject")
-
-    def __init__(self, delivery: Delivery, subject: Subject, settlement: Settlement, effect: Effect) -> None:
-        self.delivery = delivery
-        self.subject = subject
-        self.settlement = settlement
-        self.effect = effect
+    delivery: Delivery
+    subject: Subject
+    settlement: Settlement
+    effect: Effect
 
     def feed(self, event: Event) -> None:
         """Take one event; the effect that is due next follows from it."""

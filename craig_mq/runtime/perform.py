@@ -60,6 +60,7 @@ class Performer:
         self._plan = plan
         self._arm = live.arm
         self._sources = plan.sources
+        self._is_canonical = plan.is_canonical
         self._rules = (plan.config.handler_attempts, plan.config.park_cap)
         self._reporter = plan.reporter
         self._tally = plan.tally
@@ -78,7 +79,7 @@ class Performer:
             begin, park_count = _BEGIN, subject.carried.park_count
         if delivery.redelivered and self._arm.confirmed_before(delivery):
             begin = Begin("confirmed_before")
-        facts = PolicyFacts(*self._rules, park_count, plan.is_canonical(subject.routing_key))
+        facts = PolicyFacts(*self._rules, park_count, self._is_canonical(subject.routing_key))
         settlement = Settlement(facts)
         flight = InFlight(delivery, subject, settlement, settlement.feed(begin))
         if begin.origin == "confirmed_before":

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
 import trio
 
 from craig_mq.core.close import CloseReason
@@ -65,23 +66,18 @@ class Blockage:
             await self._event.wait()
 
 
-class _HandedOff:
+class _HandedOff(msgspec.Struct, eq=False):
     """A publish that no task waits for; it is bounded, and heard, like one that a task waits for."""
 
-    __slots__ = ("_channel", "_publishing", "_told")
-
-    def __init__(
-        self, publishing: Publishing, channel: Channel, told: Callable[[Confirmation], None]
-    ) -> None:
-        self._publishing = publishing
-        self._channel = channel
-        self._told: Callable[[Confirmation], None] | None = told
+    publishing: Publishing
+    channel: Channel
+    told: Callable[[Confirmation], None] | None
 
     def confirmed(self, confirmation: Confirmation) -> None:
         """Tell the first outcome; what comes after the bound, or after it was abandoned, is dropped."""
-        told, self._told = self._told, None
+        told, self.told = self.told, None
         if told is not None:
-            self._publishing.resolve(self, self._channel, confirmation)
+            self.publishing.resolve(self, self.channel, confirmation)
             told(confirmation)
 
     def cancel(self, *, reason: str) -> None:
@@ -90,8 +86,8 @@ class _HandedOff:
 
     def abandon(self) -> None:
         """Tell nothing; the outcome stays unknown."""
-        self._told = None
-        self._publishing.resolve(self, self._channel, _ABANDONED)
+        self.told = None
+        self.publishing.resolve(self, self.channel, _ABANDONED)
 
 
 class Publishing:
@@ -217,16 +213,19 @@ class Publishing:
             and not self._memory.publish_alone_first
         )
 
-    def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
+    def publish_nowait(
+        self, publication: Publication, told: Callable[[Confirmation], None], now: float
+    ) -> bool:
         """Publish without waiting, where that is possible now; False where it is not: nothing happened.
 
-        ``told`` hears the outcome once, within the bound, unless ``abandon`` comes first.
+        ``now`` is the time by Trio's clock. ``told`` hears the outcome once, within the bound, unless
+        ``abandon`` comes first.
         """
         channel = self._channel
         if channel is None or not self.ready or len(publication.body) >= LARGE_BODY_BYTES:
             return False
         handed_off = _HandedOff(self, channel, told)
-        self._bounds.begin(handed_off, trio.current_time())
+        self._bounds.begin(handed_off, now)
         accepted = channel.publish_nowait(publication, handed_off.confirmed)
         if not accepted:
             self._end_bound(handed_off)

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from craig_mq.core.outcome import ACKED, NACKED, Confirmation, Returned, Unconfirmed
 from craig_mq.transport.native.wire import ProtocolViolation
 
 Told = Callable[[Confirmation], None]
 
 
-class PublishInFlight:
+class PublishInFlight(msgspec.Struct, eq=False):
     """One publish. ``told`` hears its outcome; None once it has, or where nobody wants to any more."""
 
-    __slots__ = ("message_id", "told")
-
-    def __init__(self, message_id: str | None, told: Told | None) -> None:
-        """Not yet registered."""
-        self.message_id = message_id
-        self.told = told
+    message_id: str | None
+    told: Told | None
 
 
 class ConfirmLedger:
