@@ -15,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from craig_mq.core.capture import MAX_MIRRORED_BYTES, build_capture
-from craig_mq.core.capture_format import MAX_CAPTURE_BYTES, MAX_U32, CaptureKind, QuarantineReason
+from craig_mq.core.capture_format import (
+    MAX_CAPTURE_BYTES,
+    MAX_U32,
+    UNSET,
+    CaptureKind,
+    CaptureWire,
+    OuterWire,
+    QuarantineReason,
+)
 from craig_mq.core.dead_letter import Carried, MalformedDelivery, build_dead_letter_delivery
 from craig_mq.core.delivery import Properties
 from craig_mq.core.disposition import Disposition
@@ -332,3 +340,36 @@ def test_a_routing_key_that_is_no_text_is_spelled_out(deliver: Make, order: Make
     subject = build_dead_letter_delivery(deliver(b"", routing_key="dlq.\udcff\udcfe"), queue="billing.dlq")
     capture = _strict(build_capture(subject, order(reason=QuarantineReason.MALFORMED)).body)
     assert capture["original_routing_key"] == "dlq.\\udcff\\udcfe"
+
+
+@given(
+    service=st.text(max_size=300),
+    key=st.text(st.characters(exclude_categories=()), max_size=40),
+    token=st.sampled_from([None, "occ1:inbox:" + "0f" * 16]),
+    headers=st.dictionaries(
+        st.text(max_size=5), st.one_of(st.text(max_size=5), st.integers(0, 9)), max_size=2
+    ),
+    carried=st.sampled_from([Carried(), Carried("c", 3, 40, 2), Carried("c", MAX_U32, MAX_U32, 0)]),
+    reason=st.sampled_from([None, QuarantineReason.PERMANENT, QuarantineReason.PARK_CAP_EXHAUSTED]),
+    disposition=st.sampled_from([None, *Disposition]),
+    error=st.sampled_from([None, ValueError('bo"om \u20ac'), OSError()]),
+)
+def test_the_common_capture_is_what_the_records_encode_to(
+    dead: Make, order: Make, envelope_json: Make, **drawn: Any
+) -> None:
+    """The capture joined from pieces has the very bytes that its records are encoded to."""
+    token, error = drawn["token"], drawn["error"]
+    body = envelope_json(source_service=drawn["service"], _dlx=... if token is None else {"token": token})
+    subject = dead(body, routing_key=drawn["key"], properties=Properties(headers=drawn["headers"], type="t"))
+    subject = msgspec.structs.replace(subject, carried=drawn["carried"])
+    asked = order(
+        reason=drawn["reason"],
+        disposition=drawn["disposition"],
+        last_error=None if error is None else describe_error(error),
+    )
+    built = build_capture(subject, asked).body
+    outer = msgspec.json.decode(built, type=OuterWire)
+    wire = msgspec.json.decode(outer.payload.craig_capture, type=CaptureWire)
+    assert (wire.original_envelope, wire.occurrence_token is UNSET) == (msgspec.Raw(body), token is None)
+    outer.payload.craig_capture = msgspec.Raw(msgspec.json.encode(wire))
+    assert msgspec.json.encode(outer) == built

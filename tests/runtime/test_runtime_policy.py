@@ -152,6 +152,21 @@ async def test_a_sleeping_retry_frees_its_worker(autojump_clock, rig, one_worker
         assert [envelope_id for _, envelope_id in rig.called_at] == [first, second, first]
 
 
+async def test_a_copy_is_published_while_the_next_handler_holds_the_worker(autojump_clock, rig):
+    """A parked delivery waits neither for its worker's next handler nor keeps it from calling it."""
+    options = SubscriptionOptions(prefetch=10, concurrency=1)
+    parked: set[str] = set()
+    handler = rig.handler(lambda letter: PARK if letter.envelope.id in parked else rig.after(60))
+    async with rig.subscribed(handler, options=options) as subscription:
+        parked.add(rig.publish())
+        await trio.sleep(1)
+        parked.add(rig.publish())
+        held = rig.publish()
+        await trio.sleep(5)
+        assert set(rig.calls) == {*parked, held}
+        assert (subscription.statistics().parked, len(rig.parked)) == (2, 2)
+
+
 async def test_retry_sleep_races_shutdown(autojump_clock, rig):
     """Shutdown ends a retry's sleep at once; the delivery stays unacked and comes back (ADR-059 §retry)."""
     config = DlqRetryConfig(handler_attempts=10)

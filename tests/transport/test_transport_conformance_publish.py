@@ -51,6 +51,34 @@ async def test_each_of_many_publishes_gets_its_own_outcome(channel, new_queue, f
     assert outcomes == expected
 
 
+async def test_a_publish_nobody_waits_for_tells_its_own_outcome(channel, new_queue, fresh_name, to_queue):
+    """An accepted ``publish_nowait`` tells once what ``publish`` would return; refused, it sends nothing."""
+    queue, absent = await new_queue(), fresh_name("absent")
+    told: list[object] = []
+    accepted = [channel.publish_nowait(to_queue(target), told.append) for target in (queue, absent, queue)]
+    assert len(set(accepted)) == 1
+    if not all(accepted):
+        assert await channel.publish(to_queue(queue)) == ACKED
+        assert told == []
+        return
+    with trio.fail_after(10):
+        while len(told) < len(accepted):
+            await trio.sleep(0.01)
+    assert sorted(map(str, told)) == sorted(map(str, [ACKED, Returned(312, "NO_ROUTE"), ACKED]))
+
+
+async def test_a_publish_nobody_waits_for_hears_of_an_abort(connection, new_queue, to_queue):
+    """What was accepted and not confirmed is told as unconfirmed when its connection ends."""
+    channel = await connection.open_channel(confirms=True)
+    queue = await new_queue()
+    told: list[object] = []
+    if channel.publish_nowait(to_queue(queue), told.append):
+        connection.abort()
+        assert len(told) == 1
+        assert isinstance(told[0], Unconfirmed)
+    assert channel.publish_nowait(to_queue(queue), told.append) is False or channel.closed is None
+
+
 async def test_a_full_queue_nacks(channel, new_queue, to_queue, ready_count):
     """``reject-publish`` on a full queue ends as Nacked; the queue keeps what it had (NACK-01, fact 9)."""
     queue = await new_queue(max_length=1, overflow="reject-publish")
