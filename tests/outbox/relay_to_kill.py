@@ -1,8 +1,9 @@
 """Kills a relay at each of the given points and says what became of its rows; run as a subprocess.
 
 A point is the name of a step of the second row, or a number n: before the n-th step of any Trio task
-once the relay has its rows. One process forks for every run, so that nothing is imported twice; the
-parent itself never runs Trio. Prints one JSON line per point.
+once the relay has its rows; ``every N`` stands for N, 2N, 3N … until a relay ends before it. One
+process forks for every run, so that nothing is imported twice; the parent itself never runs Trio.
+Prints one JSON line per point.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import sqlite3
 import sys
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
 from typing import Any
 
 import trio
@@ -173,7 +175,7 @@ def forked(work: Callable[[], Awaitable[Any]]) -> tuple[int, Any]:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), json.loads(told or b"null")
 
 
-def main(amqp: str, database: str, points: list[str]) -> None:
+def main(amqp: str, database: str, points: Iterable[str]) -> None:
     scene = Scene(amqp, database)
     assert forked(scene.prepare)[0] == 0
     for point in points:
@@ -187,4 +189,7 @@ def main(amqp: str, database: str, points: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    given: Iterable[str] = sys.argv[3:]
+    if sys.argv[3] == "every":
+        given = map(str, count(int(sys.argv[4]), int(sys.argv[4])))
+    main(sys.argv[1], sys.argv[2], given)
