@@ -21,14 +21,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Generator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import quote
 
+from craig_mq.testing.rabbitmq_epmd import Epmd
 from craig_mq.testing.rabbitmq_programs import Programs, RabbitNodeError, free_ports
 
 _POLL_S: Final = 0.05
@@ -37,19 +37,22 @@ _POLL_S: Final = 0.05
 class RabbitNode:
     """One broker process and its epmd, on free loopback ports, with its data in a temporary folder.
 
-    ``config`` lines are appended to rabbitmq.conf. Entering starts the node; leaving stops it and
-    removes everything.
+    ``config`` lines are appended to rabbitmq.conf; ``programs`` choose another version than the
+    system's; nodes that share an ``epmd`` can form a cluster. Entering starts the node; leaving stops
+    it and removes everything.
     """
 
-    def __init__(self, *, config: str = "") -> None:
-        self._programs = Programs.find()
-        self._folder = Path(tempfile.mkdtemp(prefix="craig-mq-rabbit-"))
-        self.port, self._dist_port, self._epmd_port, self._ctl_port = free_ports(4)
-        self._cookie = secrets.token_hex(12)
+    def __init__(
+        self, *, config: str = "", programs: Programs | None = None, epmd: Epmd | None = None
+    ) -> None:
+        self._programs = programs or Programs.find()
+        self._folder = self._programs.make_folder()
+        self.port, self._dist_port, self._ctl_port = free_ports(3)
+        self._shared_epmd = epmd is not None
+        self._epmd = epmd or Epmd(self._programs)
         self.name = f"craig{secrets.token_hex(4)}@localhost"
-        self._epmd: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
-        (self._folder / ".erlang.cookie").write_text(self._cookie)
+        (self._folder / ".erlang.cookie").write_text(self._epmd.cookie)
         (self._folder / ".erlang.cookie").chmod(0o400)
         (self._folder / "enabled_plugins").write_text("[].\n")
         limits = "disk_free_limit.absolute = 1MB\nvm_memory_high_watermark.relative = 0.8\n"
@@ -82,17 +85,10 @@ class RabbitNode:
         """
         if self.running:
             return
-        if self._epmd is None:
-            # A foreground epmd of our own: the daemon Erlang would start outlives the node.
-            self._epmd = subprocess.Popen(  # noqa: S603 - our own fixed arguments
-                [self._programs.epmd, "-port", str(self._epmd_port), "-address", "127.0.0.1"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+        self._epmd.start()
         with (self._folder / "console.log").open("ab") as console:
             self._server = subprocess.Popen(  # noqa: S603 - our own fixed arguments
-                [self._programs.server],
+                self._programs.server_command(),
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
@@ -140,10 +136,8 @@ class RabbitNode:
     def close(self) -> None:
         """Kill what still runs, epmd included, and delete the data."""
         self.kill()
-        if self._epmd is not None:
-            self._epmd.kill()
-            self._epmd.wait()
-            self._epmd = None
+        if not self._shared_epmd:
+            self._epmd.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # -- asking it ------------------------------------------------------------------------------
@@ -168,14 +162,16 @@ class RabbitNode:
 
         Raises RuntimeError, with its output, if it fails.
         """
-        return self._run([str(self._programs.ctl), "-q", "-n", self.name, *arguments], "", timeout_s)
+        command = self._programs.command(self._programs.ctl, "-q", "-n", self.name, *arguments)
+        return self._run(command, "", timeout_s)
 
     def eval(self, expression: str, *, timeout_s: float = 60.0) -> str:
         """Evaluate Erlang inside the broker (some 10 ms) and return the printed term.
 
         Raises RuntimeError with Erlang's reason if it fails.
         """
-        command = [str(self._programs.erl_call), "-sname", self.name, "-c", self._cookie, "-e"]
+        programs = self._programs
+        command = programs.command(programs.erl_call, "-sname", self.name, "-c", self._epmd.cookie, "-e")
         printed = self._run(command, f"{expression.strip().rstrip('.')}.\n", timeout_s).strip()
         if not (printed.startswith("{ok, ") and printed.endswith("}")):
             raise RuntimeError(f"Erlang answered {printed}")
@@ -216,11 +212,11 @@ class RabbitNode:
     # -- inside ---------------------------------------------------------------------------------
 
     def _environment(self) -> Mapping[str, str]:
-        folder = self._folder
+        folder = PurePosixPath(self._programs.inside(self._folder))
         inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
         return inherited | {
             "HOME": str(folder),
-            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_PORT": str(self._epmd.port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": self.name,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
