@@ -61,10 +61,10 @@ class _Pair:
 
 
 class TcpProxy:
-    """Forwards connections to one server; faults apply to live and to later connections alike."""
+    """Forwards connections to the first server that accepts; faults apply to live and later connections alike."""
 
-    def __init__(self, host: str, port: int, listen_port: int) -> None:
-        self._target = (host, port)
+    def __init__(self, host: str, ports: tuple[int, ...], listen_port: int) -> None:
+        self._targets = [(host, port) for port in ports]
         self.port = listen_port
         self._links = {direction: _Link() for direction in Direction}
         self._thawed = trio.Event()
@@ -130,9 +130,8 @@ class TcpProxy:
         """Forward one accepted connection until both its directions have ended."""
         self.accepted += 1
         await self._thawed.wait()
-        try:
-            server = await trio.open_tcp_stream(*self._target)
-        except OSError:
+        server = await self._dial()
+        if server is None:
             await trio.aclose_forcefully(client)
             return
         pair = _Pair(client, server)
@@ -145,6 +144,12 @@ class TcpProxy:
             self._pairs.discard(pair)
             for stream in (client, server):
                 stream.socket.close()
+
+    async def _dial(self) -> trio.SocketStream | None:
+        for target in self._targets:
+            with suppress(OSError):
+                return await trio.open_tcp_stream(*target)
+        return None
 
     async def _forward(self, pair: _Pair, direction: Direction) -> None:
         to_server = direction is Direction.TO_SERVER
@@ -203,13 +208,14 @@ class TcpProxy:
 
 
 @asynccontextmanager
-async def open_tcp_proxy(host: str, port: int) -> AsyncGenerator[TcpProxy, None]:
-    """Listen on a free loopback port and forward to ``host:port`` for the length of the block.
+async def open_tcp_proxy(host: str, *ports: int) -> AsyncGenerator[TcpProxy, None]:
+    """Listen on a free loopback port and forward to ``host`` for the length of the block.
 
+    Each connection goes to the first of ``ports`` that accepts it, as a load balancer would do.
     Leaving (or being cancelled) resets every connection still open.
     """
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    proxy = TcpProxy(host, port, listeners[0].socket.getsockname()[1])
+    proxy = TcpProxy(host, ports, listeners[0].socket.getsockname()[1])
     async with trio.open_nursery() as nursery:
         await nursery.start(trio.serve_listeners, proxy.serve_connection, listeners)
         try:

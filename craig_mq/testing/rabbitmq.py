@@ -38,12 +38,17 @@ class RabbitNode:
     """One broker process and its epmd, on free loopback ports, with its data in a temporary folder.
 
     ``config`` lines are appended to rabbitmq.conf; ``programs`` choose another version than the
-    system's; nodes that share an ``epmd`` can form a cluster. Entering starts the node; leaving stops
-    it and removes everything.
+    system's; nodes that share an ``epmd`` can form a cluster: the node started first, and others that
+    ``join`` it at their first start. Entering starts the node; leaving stops it and removes everything.
     """
 
     def __init__(
-        self, *, config: str = "", programs: Programs | None = None, epmd: Epmd | None = None
+        self,
+        *,
+        config: str = "",
+        programs: Programs | None = None,
+        epmd: Epmd | None = None,
+        join: RabbitNode | None = None,
     ) -> None:
         self._programs = programs or Programs.find()
         self._folder = self._programs.make_folder()
@@ -56,7 +61,7 @@ class RabbitNode:
         (self._folder / ".erlang.cookie").chmod(0o400)
         (self._folder / "enabled_plugins").write_text("[].\n")
         limits = "disk_free_limit.absolute = 1MB\nvm_memory_high_watermark.relative = 0.8\n"
-        (self._folder / "rabbitmq.conf").write_text(limits + config)
+        (self._folder / "rabbitmq.conf").write_text(limits + self._joining(join) + config)
 
     def __enter__(self) -> Self:
         try:
@@ -210,6 +215,12 @@ class RabbitNode:
         self.eval(f"rabbit_auth_backend_internal:set_permissions({terms})")
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _joining(self, first: RabbitNode | None) -> str:
+        if first is None:
+            return ""
+        names = (f"cluster_formation.classic_config.nodes.{n} = {name}\n" for n, name in enumerate((first.name, self.name), 1))
+        return "cluster_formation.peer_discovery_backend = classic_config\n" + "".join(names)
 
     def _environment(self) -> Mapping[str, str]:
         folder = PurePosixPath(self._programs.inside(self._folder))
