@@ -61,7 +61,7 @@ class _Pair:
 
 
 class TcpProxy:
-    """Forwards connections to the first server that accepts; faults apply to live and later connections alike."""
+    """Forwards connections to the first server that accepts; faults apply to live and later ones alike."""
 
     def __init__(self, host: str, ports: tuple[int, ...], listen_port: int) -> None:
         self._targets = [(host, port) for port in ports]

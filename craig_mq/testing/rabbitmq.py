@@ -219,7 +219,10 @@ class RabbitNode:
     def _joining(self, first: RabbitNode | None) -> str:
         if first is None:
             return ""
-        names = (f"cluster_formation.classic_config.nodes.{n} = {name}\n" for n, name in enumerate((first.name, self.name), 1))
+        names = (
+            f"cluster_formation.classic_config.nodes.{n} = {name}\n"
+            for n, name in enumerate((first.name, self.name), 1)
+        )
         return "cluster_formation.peer_discovery_backend = classic_config\n" + "".join(names)
 
     def _environment(self) -> Mapping[str, str]:

@@ -35,9 +35,7 @@ class RabbitCluster:
         try:
             for node in self.nodes:
                 node.start()
-            joined = self.nodes[0].eval("length(rabbit_nodes:all_running())")
-            if joined != str(len(self.nodes)):
-                raise RabbitNodeError(f"{joined} of {len(self.nodes)} nodes joined the cluster")
+            self._check_joined()
         except BaseException:
             self.close()
             raise
@@ -54,6 +52,11 @@ class RabbitCluster:
         with ThreadPoolExecutor(len(self.nodes)) as threads:
             for started in [threads.submit(node.start) for node in stopped]:
                 started.result()
+
+    def _check_joined(self) -> None:
+        joined = self.nodes[0].eval("length(rabbit_nodes:all_running())")
+        if joined != str(len(self.nodes)):
+            raise RabbitNodeError(f"{joined} of {len(self.nodes)} nodes joined the cluster")
 
     def close(self) -> None:
         """Kill what still runs and delete the data."""

@@ -7,25 +7,29 @@ import tempfile
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import attrs
 import trio
 
 from craig_mq.audit import open_store
 from craig_mq.core.config import DlqRetryConfig, QueueType, SubscriptionOptions
-from craig_mq.observe.events import Event, SessionDown
+from craig_mq.observe.events import Event, TopologyRepaired
 from craig_mq.runtime.handle import DlqSubscription
 from craig_mq.runtime.statistics import DlqStatistics
 from craig_mq.runtime.subscribe import subscribe_dlq
-from craig_mq.testing.chaos.account import Account, settle_account
-from craig_mq.testing.chaos.trouble import QUEUE, TROUBLES, Stage
+from craig_mq.testing.chaos.account import Account, Expected, settle_account
+from craig_mq.testing.chaos.catalogue import troubles_of
+from craig_mq.testing.chaos.stage import PARKING, QUARANTINE, QUEUE, Stage
+from craig_mq.testing.chaos.trail import Reason, Trail
+from craig_mq.testing.chaos.trouble import Place, Trouble
 from craig_mq.testing.chaos.workload import ROUTING_KEY, Behaving, Producer
-from craig_mq.testing.proxy import open_tcp_proxy
+from craig_mq.testing.proxy import TcpProxy, open_tcp_proxy
 from craig_mq.testing.rabbitmq import RabbitNode
 from craig_mq.transport.opening import open_broker
 
-CONFIG = DlqRetryConfig(parking_ttl=2, depth_sample_interval=5)
-OPTIONS = SubscriptionOptions(
+CONFIG: Final = DlqRetryConfig(parking_ttl=2, depth_sample_interval=5)
+OPTIONS: Final = SubscriptionOptions(
     prefetch=64,
     heartbeat=2,
     connect_timeout=5,
@@ -36,14 +40,14 @@ OPTIONS = SubscriptionOptions(
     stable_after=2,
     start_timeout=None,
 )
-PATIENCE_S = 180.0
-_LOOK_S = 0.5
-_QUIET_LOOKS = 8
+PATIENCE_S: Final = 240.0
+_LOOK_S: Final = 0.5
+_QUIET_LOOKS: Final = 10
 
 
 @attrs.define(frozen=True, slots=True)
 class Campaign:
-    """How much: messages to publish, troubles to make, the seed of their order, the queues' type."""
+    """How much: messages to publish, troubles to make, the seed of their details, the queues' type."""
 
     messages: int
     events: int
@@ -53,13 +57,20 @@ class Campaign:
 
 @attrs.define(frozen=True, slots=True)
 class Outcome:
-    """What a campaign showed. ``troubles`` counts what was made, ``ends`` how sessions ended."""
+    """What a campaign showed.
+
+    ``troubles`` counts what was made, ``ends`` how sessions ended, ``repetitions`` why messages were handled
+    again, ``copies`` why there are second copies in quarantine.
+    """
 
     version: str
+    place: Place
     campaign: Campaign
     account: Account
     troubles: dict[str, int]
     ends: dict[str, int]
+    repetitions: dict[str, int]
+    copies: dict[str, int]
     statistics: DlqStatistics
     invocations: int
     repeated_publishes: int
@@ -67,67 +78,126 @@ class Outcome:
     seconds: float
 
 
-async def run_campaign(node: RabbitNode, campaign: Campaign) -> Outcome:
-    """Carry it out on a running node of its own. Raises what the harness itself meets."""
-    began = trio.current_time()
-    ends: Counter[str] = Counter()
-
-    def observe(event: Event) -> None:
-        if isinstance(event, SessionDown):
-            ends[f"{event.arm}: {event.end}"] += 1
-
+async def run_campaign(nodes: tuple[RabbitNode, ...], campaign: Campaign) -> Outcome:
+    """Carry it out on running nodes of its own. Raises what the harness itself meets."""
     with tempfile.TemporaryDirectory(prefix="craig-mq-chaos-") as folder:
-        ledger = Path(folder) / "audit.db"
-        async with open_tcp_proxy("127.0.0.1", node.port) as proxy, open_broker(node.url) as direct:
-            producer = Producer(direct, campaign.messages)
-            async with open_store(f"sqlite:///{ledger}") as store, open_broker(proxy.url(node.url)) as broker:
-                behaving = Behaving(store)
-                options = attrs.evolve(OPTIONS, queue_type=campaign.queue_type)
-                subscribe = partial(
-                    subscribe_dlq,
-                    broker,
-                    queue=QUEUE,
-                    handler=behaving.handler(),
-                    config=CONFIG,
-                    options=options,
-                    binding_keys=(ROUTING_KEY,),
-                    observer=observe,
-                )
+        ports = [node.port for node in nodes]
+        async with open_tcp_proxy("127.0.0.1", *ports) as proxy, open_tcp_proxy("127.0.0.1", *ports) as calm:
+            return await _Run(nodes, campaign, Path(folder) / "audit.db", proxy, calm).carry_out()
+
+
+@attrs.define(slots=True)
+class _Run:
+    """``proxy`` is what the subscription goes through, ``calm`` a way that no trouble touches."""
+
+    nodes: tuple[RabbitNode, ...]
+    campaign: Campaign
+    ledger: Path
+    proxy: TcpProxy
+    calm: TcpProxy
+    trail: Trail = attrs.Factory(Trail)
+    made: Counter[str] = attrs.Factory(Counter[str])
+    stage: Stage | None = None
+
+    async def carry_out(self) -> Outcome:
+        began = trio.current_time()
+        url = self.nodes[0].url
+        async with open_broker(self.calm.url(url)) as direct:
+            producer = Producer(direct, self.campaign.messages)
+            async with (
+                open_store(f"sqlite:///{self.ledger}") as store,
+                open_broker(self.proxy.url(url)) as broker,
+            ):
+                behaving = Behaving(store, self.trail)
                 async with trio.open_nursery() as nursery:
-                    subscription: DlqSubscription = await nursery.start(subscribe)
-                    stage = Stage(node, proxy, random.Random(campaign.seed).random)  # noqa: S311
-                    troubles = await _make_trouble(campaign, stage, producer)
+                    subscription: DlqSubscription = await nursery.start(
+                        partial(
+                            subscribe_dlq,
+                            broker,
+                            queue=QUEUE,
+                            handler=behaving.handler(),
+                            config=CONFIG,
+                            options=attrs.evolve(OPTIONS, queue_type=self.campaign.queue_type),
+                            binding_keys=(ROUTING_KEY,),
+                            observer=self._observe,
+                        )
+                    )
+                    stage = self.stage = Stage(
+                        self.nodes,
+                        self.proxy,
+                        direct,
+                        producer,
+                        behaving,
+                        subscription,
+                        random.Random(self.campaign.seed),  # noqa: S311 - of troubles
+                        outages=self.trail.outages,
+                    )
+                    await self._make_trouble(stage)
                     settled = await _settle(subscription)
                     subscription.shutdown("the campaign is over")
                     await subscription.wait_closed()
-            account = await settle_account(direct, ledger, producer.confirmed)
-    return Outcome(
-        await _version(node),
-        campaign,
-        account,
-        dict(troubles),
-        dict(ends),
-        subscription.statistics(),
-        behaving.invocations.total(),
-        producer.unsure.total(),
-        settled,
-        trio.current_time() - began,
-    )
+            await trio.sleep(1)  # the broker learns that the connections are gone
+            account = await settle_account(
+                direct,
+                self.ledger,
+                Expected(producer.confirmed, stage.destroyed),
+                (QUEUE, PARKING, QUARANTINE),
+                partial(_count, stage),
+            )
+            return self._outcome(stage, account, await _version(stage), settled, trio.current_time() - began)
+
+    def _observe(self, event: Event) -> None:
+        self.trail.observe(event)
+        if isinstance(event, TopologyRepaired) and self.stage is not None:
+            self.stage.declared_at = trio.current_time()
+
+    async def _make_trouble(self, stage: Stage) -> None:
+        """Publish a share of the messages into each trouble; everything is published when this returns."""
+        campaign, producer = self.campaign, stage.producer
+        place: Place = "node" if len(self.nodes) == 1 else "cluster"
+        troubles = troubles_of(place)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(producer.run)
+            for number in range(campaign.events):
+                trouble = troubles[number % len(troubles)]
+                producer.grant(campaign.messages * (number + 1) // campaign.events)
+                await trio.sleep(stage.moment() / 2)
+                await _make(trouble, stage)
+                self.made[trouble.name] += 1
+                await stage.until_consuming()
+
+    def _outcome(
+        self, stage: Stage, account: Account, version: str, settled: bool, seconds: float
+    ) -> Outcome:
+        repeated = stage.producer.repeated
+        reasons = self.trail.explain(repeated)
+        copies: Counter[str] = Counter()
+        for number, times in account.copies.items():
+            known: list[Reason] = reasons.get(number, [])[: times - 1]
+            copies.update(known + ["unexplained"] * (times - 1 - len(known)))
+        return Outcome(
+            version,
+            "node" if len(self.nodes) == 1 else "cluster",
+            self.campaign,
+            account,
+            dict(self.made),
+            dict(self.trail.ends),
+            dict(Counter(reason for found in reasons.values() for reason in found)),
+            dict(copies),
+            stage.subscription.statistics(),
+            self.trail.invocations,
+            repeated.total(),
+            settled,
+            seconds,
+        )
 
 
-async def _make_trouble(campaign: Campaign, stage: Stage, producer: Producer) -> Counter[str]:
-    """Publish everything while one trouble follows the other; both end before this returns."""
-    made: Counter[str] = Counter()
-    batches = max(1, campaign.messages // 50)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(producer.run, campaign.events * 1.5 / batches)
-        names = list(TROUBLES)
-        for number in range(campaign.events):
-            name = names[number % len(names)]
-            await trio.sleep(0.2 + 0.5 * stage.chance())
-            await TROUBLES[name](stage)
-            made[name] += 1
-    return made
+async def _make(trouble: Trouble, stage: Stage) -> None:
+    try:
+        await trouble.make(stage)
+    except Exception as error:
+        error.add_note(f"while making trouble: {trouble.name}")
+        raise
 
 
 async def _settle(subscription: DlqSubscription) -> bool:
@@ -142,6 +212,17 @@ async def _settle(subscription: DlqSubscription) -> bool:
     return not patience.cancelled_caught  # noqa: ASYNC910 - as above
 
 
-async def _version(node: RabbitNode) -> str:
-    printed = await trio.to_thread.run_sync(node.eval, "rabbit_misc:version()")
+async def _count(stage: Stage, queue: str) -> int:
+    """Ask the broker, not a client, how many messages are ready in a queue."""
+    name = f'rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)'
+    return int(
+        await stage.eval(
+            f"case rabbit_amqqueue:lookup({name}) of"
+            " {ok, Q} -> element(2, rabbit_amqqueue:stat(Q)); _ -> 0 end"
+        )
+    )
+
+
+async def _version(stage: Stage) -> str:
+    printed = await stage.eval("rabbit_misc:version()")
     return printed.strip('"')

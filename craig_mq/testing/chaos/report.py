@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from craig_mq.testing.chaos.campaign import Outcome
+from craig_mq.testing.chaos.trail import UNEXPLAINED
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
@@ -21,63 +21,87 @@ def failed(outcome: Outcome) -> list[str]:
     account = outcome.account
     problems = [f"lost: {number}" for number in account.lost]
     problems += [f"in the wrong place: {number}" for number in account.misplaced]
+    problems += [f"miscounted: {text}" for text in account.miscounted]
     if account.left or not outcome.settled:
         problems.append(f"{account.left} messages left in the main or parking queue")
-    if account.copies and not _may_duplicate(outcome):
-        problems.append(f"{len(account.copies)} letters quarantined more than once, without a reason")
+    if account.tokens_recorded_twice or account.divergent:
+        problems.append(f"{account.tokens_recorded_twice} double, {account.divergent} divergent rows")
+    for what, reasons in (("handled again", outcome.repetitions), ("in quarantine again", outcome.copies)):
+        if reasons.get(UNEXPLAINED):
+            problems.append(f"{reasons[UNEXPLAINED]} messages {what}, unexplained")
     return problems
 
 
-def reasons_for_copies(outcome: Outcome) -> dict[str, int]:
-    """Count what explains a second copy: unknown outcomes, failed settlements, acks lost with a broker."""
-    crashes = ("broker killed (SIGKILL)", "broker application stopped", "broker restarted")
-    return {
-        "settlement failures": outcome.statistics.settlement_failures,
-        "publishes the producer repeated": outcome.repeated_publishes,
-        "broker ends": sum(outcome.troubles.get(name, 0) for name in crashes),
-    }
-
-
-def _may_duplicate(outcome: Outcome) -> bool:
-    return any(reasons_for_copies(outcome).values())
+def where(outcome: Outcome) -> str:
+    """Return the setting in words, e.g. "RabbitMQ 4.0.5, quorum queues, three nodes"."""
+    nodes = "one node" if outcome.place == "node" else "three nodes"
+    return f"RabbitMQ {outcome.version}, {outcome.campaign.queue_type} queues, {nodes}"
 
 
 def as_markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the report as a page."""
     lines = ["# Chaos report", "", "Written by `make chaos`; the numbers are in `chaos-report.json`.", ""]
+    lines += _summary(outcomes)
     for outcome in outcomes:
         lines += _section(outcome)
     return "\n".join(lines)
 
 
+def _summary(outcomes: Sequence[Outcome]) -> list[str]:
+    heads = "| setting | messages | troubles | lost | unexplained repetitions | seconds |"
+    rows = [
+        (
+            where(outcome),
+            outcome.campaign.messages,
+            sum(outcome.troubles.values()),
+            len(outcome.account.lost),
+            outcome.repetitions.get(UNEXPLAINED, 0) + outcome.copies.get(UNEXPLAINED, 0),
+            round(outcome.seconds),
+        )
+        for outcome in outcomes
+    ]
+    rows.append(("**in all**", *(sum(column) for column in list(zip(*rows, strict=True))[1:])))  # type: ignore[arg-type]
+    return [heads, "|---|---|---|---|---|---|", *(_row(*cells) for cells in rows), ""]
+
+
 def _section(outcome: Outcome) -> list[str]:
-    campaign, account = outcome.campaign, outcome.account
-    rows: list[tuple[str, Any]] = [
-        ("messages confirmed to their producer", campaign.messages),
+    account = outcome.account
+    rows: list[tuple[str, int]] = [
+        ("messages confirmed to their producer", outcome.campaign.messages),
         ("troubles", sum(outcome.troubles.values())),
-        ("lost", len(account.lost)),
+        ("**lost**", len(account.lost)),
         ("in the wrong place", len(account.misplaced)),
         ("left in the main or parking queue", account.left),
-        ("recorded in the audit ledger", account.recorded),
+        ("destroyed by an operator's order, accounted for by number", len(account.destroyed)),
+        ("recorded in the audit ledger, once each", account.recorded),
         ("quarantined", account.quarantined),
-        ("quarantined more than once", len(account.copies)),
-        *((f"reason for copies: {name}", count) for name, count in reasons_for_copies(outcome).items()),
-        ("handler invocations", outcome.invocations),
+        *((f"quarantined again: {reason}", count) for reason, count in sorted(outcome.copies.items())),
+        *((f"handled again: {reason}", count) for reason, count in sorted(outcome.repetitions.items())),
+        ("receipts handled", outcome.invocations),
+        ("publishes repeated by the producer", outcome.repeated_publishes),
         ("duplicates absorbed by the arm's memory", outcome.statistics.duplicates_absorbed),
+        ("settlement failures", outcome.statistics.settlement_failures),
         ("sessions", outcome.statistics.sessions),
-        ("seconds", round(outcome.seconds, 1)),
     ]
     return [
-        f"## RabbitMQ {outcome.version}, {campaign.queue_type} queues, seed {campaign.seed}",
+        f"## {where(outcome)}",
+        "",
+        f"Seed {outcome.campaign.seed}, {outcome.seconds:.0f} s.",
         "",
         "| what | count |",
         "|---|---|",
-        *(f"| {name} | {value} |" for name, value in rows),
+        *(_row(*cells) for cells in rows),
         "",
-        "Troubles: " + ", ".join(f"{name} {count}" for name, count in sorted(outcome.troubles.items())) + ".",
+        f"Troubles: {_listed(outcome.troubles)}.",
         "",
-        "Ends of sessions: "
-        + ", ".join(f"{end} {count}" for end, count in sorted(outcome.ends.items()))
-        + ".",
+        f"Ends of sessions: {_listed(outcome.ends)}.",
         "",
     ]
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

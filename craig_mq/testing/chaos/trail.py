@@ -1,0 +1,122 @@
+"""What happened to each message, as the campaign saw it: the material to explain its repetitions from."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from craig_mq.core.dead_letter import DeadLetter
+from craig_mq.observe.events import Event, Parked, ParkedReturned, Quarantined, SessionDown
+
+Reason: TypeAlias = Literal[
+    "unknown outcome of the producer's publish",
+    "unknown outcome or unfinished work",
+    "dealt with but not acked",
+    "ack not yet on the broker's disk",
+    "second copy in parking",
+    "unexplained",
+]
+UNEXPLAINED: Final = "unexplained"
+
+
+@attrs.define(frozen=True, slots=True)
+class Invocation:
+    """The first attempt of one receipt: when (Unix time), after how many parks, marked redelivered or not."""
+
+    at: float
+    parks: int
+    redelivered: bool
+
+
+@attrs.define(slots=True)
+class Trail:
+    """Observed by the handler and by the subscription's events; ``outages`` are those of the stage.
+
+    Every receipt after a message's first at the same park count is a repetition. It is explained by what
+    lies between it and the receipt before: a session that ended, a broker that went down; or by a
+    second publish of the producer's; or by two copies in parking, themselves from a repetition.
+    """
+
+    outages: list[float] = attrs.Factory(list[float])
+    _ended_at: list[float] = attrs.Factory(list[float])
+    _invocations: dict[int, list[Invocation]] = attrs.Factory(
+        lambda: defaultdict[int, list[Invocation]](list)
+    )
+    _dealt_with: dict[int, list[float]] = attrs.Factory(lambda: defaultdict[int, list[float]](list))
+    ends: Counter[str] = attrs.Factory(Counter[str])
+    now: Callable[[], float] = time.time
+
+    def invoked(self, number: int, letter: DeadLetter) -> None:
+        """Note an invocation of the handler."""
+        if letter.attempt == 1:
+            seen = Invocation(self.now(), letter.park_count, letter.redelivered)
+            self._invocations[number].append(seen)
+
+    def dealt_with(self, number: int) -> None:
+        """Note evidence for an ack: recorded, or confirmed in parking, in quarantine, or returned."""
+        self._dealt_with[number].append(self.now())
+
+    def observe(self, event: Event) -> None:
+        """Hear an event of the subscription."""
+        if isinstance(event, SessionDown):
+            self._ended_at.append(self.now())
+            self.ends[f"{event.arm}: {event.end}"] += 1
+        elif isinstance(event, Parked | Quarantined | ParkedReturned):
+            self.dealt_with(uuid.UUID(event.envelope_id).int & (1 << 60) - 1)
+
+    def receipts(self, number: int) -> int:
+        """Return how often a message began to be handled."""
+        return len(self._invocations[number])
+
+    @property
+    def invocations(self) -> int:
+        """How many receipts were handled in all."""
+        return sum(len(made) for made in self._invocations.values())
+
+    def explain(self, repeated: Counter[int]) -> dict[int, list[Reason]]:
+        """Return the reasons of each message's repetitions; ``repeated`` are the producer's, by number."""
+        return {
+            number: reasons
+            for number in tuple(self._invocations)
+            if (reasons := self._explain(number, repeated[number]))
+        }
+
+    def _explain(self, number: int, producer_repeats: int) -> list[Reason]:
+        made = self._invocations[number]
+        reasons: list[Reason] = []
+        copies = 0
+        for parks in sorted({one.parks for one in made}):
+            at_this_count = [one for one in made if one.parks == parks]
+            found: list[Reason] = []
+            for before, after in pairwise(at_this_count):
+                if not after.redelivered and copies > 0:
+                    copies -= 1
+                    found.append("second copy in parking")
+                elif not after.redelivered and parks == 0 and producer_repeats > 0:
+                    producer_repeats -= 1
+                    found.append("unknown outcome of the producer's publish")
+                else:
+                    found.append(self._cause(number, before.at, after.at))
+            copies = len(found)
+            reasons += found
+        return reasons
+
+    def _cause(self, number: int, since: float, until: float) -> Reason:
+        evidence = _between(self._dealt_with[number], since, until)
+        if evidence and _between(self.outages, since, until):
+            return "ack not yet on the broker's disk"
+        if not _between(self._ended_at, since, until) and not _between(self.outages, since, until):
+            return UNEXPLAINED
+        return "dealt with but not acked" if evidence else "unknown outcome or unfinished work"
+
+
+def _between(moments: list[float], since: float, until: float) -> bool:
+    """Tell whether one of the sorted moments lies within."""
+    return bisect_right(moments, until) > bisect_right(moments, since)
