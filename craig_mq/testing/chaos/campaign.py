@@ -21,7 +21,7 @@ from craig_mq.runtime.subscribe import subscribe_dlq
 from craig_mq.testing.chaos.account import Account, Expected, settle_account
 from craig_mq.testing.chaos.catalogue import troubles_of
 from craig_mq.testing.chaos.stage import PARKING, QUARANTINE, QUEUE, Stage
-from craig_mq.testing.chaos.trail import Reason, Trail
+from craig_mq.testing.chaos.trail import UNEXPLAINED, Reason, Trail
 from craig_mq.testing.chaos.trouble import Place, Trouble
 from craig_mq.testing.chaos.workload import ROUTING_KEY, Behaving, Producer
 from craig_mq.testing.proxy import TcpProxy, open_tcp_proxy
@@ -60,7 +60,7 @@ class Outcome:
     """What a campaign showed.
 
     ``troubles`` counts what was made, ``ends`` how sessions ended, ``repetitions`` why messages were handled
-    again, ``copies`` why there are second copies in quarantine.
+    again, ``copies`` why there are second copies in quarantine; ``unexplained`` tells of each message that has no reason.
     """
 
     version: str
@@ -71,6 +71,7 @@ class Outcome:
     ends: dict[str, int]
     repetitions: dict[str, int]
     copies: dict[str, int]
+    unexplained: tuple[str, ...]
     statistics: DlqStatistics
     invocations: int
     repeated_publishes: int
@@ -174,7 +175,7 @@ class _Run:
         copies: Counter[str] = Counter()
         for number, times in account.copies.items():
             known: list[Reason] = reasons.get(number, [])[: times - 1]
-            copies.update(known + ["unexplained"] * (times - 1 - len(known)))
+            copies.update(known + [UNEXPLAINED] * (times - 1 - len(known)))
         return Outcome(
             version,
             "node" if len(self.nodes) == 1 else "cluster",
@@ -184,6 +185,7 @@ class _Run:
             dict(self.trail.ends),
             dict(Counter(reason for found in reasons.values() for reason in found)),
             dict(copies),
+            tuple(self.trail.tell(number) for number in reasons if UNEXPLAINED in reasons[number]),
             stage.subscription.statistics(),
             self.trail.invocations,
             repeated.total(),

@@ -29,6 +29,7 @@ def failed(outcome: Outcome) -> list[str]:
     for what, reasons in (("handled again", outcome.repetitions), ("in quarantine again", outcome.copies)):
         if reasons.get(UNEXPLAINED):
             problems.append(f"{reasons[UNEXPLAINED]} messages {what}, unexplained")
+    problems += outcome.unexplained
     return problems
 
 

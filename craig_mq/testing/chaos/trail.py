@@ -88,25 +88,45 @@ class Trail:
             if (reasons := self._explain(number, repeated[number]))
         }
 
+    def tell(self, number: int) -> str:
+        """Return what is known of one message, for a person to read; times are Unix times."""
+        receipts = ", ".join(
+            f"{one.at:.3f} after {one.parks} parks{' redelivered' * one.redelivered}"
+            for one in self._invocations[number]
+        )
+        evidence = ", ".join(f"{at:.3f}" for at in self._dealt_with[number])
+        return f"{number}: received {receipts}; dealt with {evidence}"
+
     def _explain(self, number: int, producer_repeats: int) -> list[Reason]:
         made = self._invocations[number]
         reasons: list[Reason] = []
-        copies = 0
+        parked_again = 0
         for parks in sorted({one.parks for one in made}):
-            at_this_count = [one for one in made if one.parks == parks]
             found: list[Reason] = []
-            for before, after in pairwise(at_this_count):
-                if not after.redelivered and copies > 0:
-                    copies -= 1
+            for before, after in pairwise(one for one in made if one.parks == parks):
+                if not after.redelivered and parked_again > 0:
+                    parked_again -= 1
                     found.append("second copy in parking")
                 elif not after.redelivered and parks == 0 and producer_repeats > 0:
                     producer_repeats -= 1
                     found.append("unknown outcome of the producer's publish")
                 else:
-                    found.append(self._cause(number, before.at, after.at))
-            copies = len(found)
+                    found.append(self._cause(number, self._since(made, before, after), after.at))
+            parked_again = len(found)
             reasons += found
         return reasons
+
+    @staticmethod
+    def _since(made: list[Invocation], before: Invocation, after: Invocation) -> float:
+        """Return from when on to look for a cause.
+
+        What came back from parking twice was returned twice, which can be long before either was received.
+        """
+        if after.redelivered or after.parks == 0:
+            return before.at
+        return max(
+            (one.at for one in made if one.parks < after.parks and one.at < before.at), default=before.at
+        )
 
     def _cause(self, number: int, since: float, until: float) -> Reason:
         evidence = _between(self._dealt_with[number], since, until)
