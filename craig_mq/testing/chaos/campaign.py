@@ -60,7 +60,9 @@ class Outcome:
     """What a campaign showed.
 
     ``troubles`` counts what was made, ``ends`` how sessions ended, ``repetitions`` why messages were handled
-    again, ``copies`` why there are second copies in quarantine; ``unexplained`` tells of each message that has no reason.
+    again, ``copies`` why there are second copies in quarantine; ``unexplained`` tells of each message
+    that has no reason. ``bites``: sessions that ended while a trouble lasted, or until both arms consumed
+    again after it.
     """
 
     version: str
@@ -68,6 +70,7 @@ class Outcome:
     campaign: Campaign
     account: Account
     troubles: dict[str, int]
+    bites: dict[str, int]
     ends: dict[str, int]
     repetitions: dict[str, int]
     copies: dict[str, int]
@@ -98,6 +101,7 @@ class _Run:
     calm: TcpProxy
     trail: Trail = attrs.Factory(Trail)
     made: Counter[str] = attrs.Factory(Counter[str])
+    bites: Counter[str] = attrs.Factory(Counter[str])
     stage: Stage | None = None
 
     async def carry_out(self) -> Outcome:
@@ -163,9 +167,11 @@ class _Run:
                 trouble = troubles[number % len(troubles)]
                 producer.grant(campaign.messages * (number + 1) // campaign.events)
                 await trio.sleep(stage.moment() / 2)
+                ended = self.trail.ends.total()
                 await _make(trouble, stage)
-                self.made[trouble.name] += 1
                 await stage.until_consuming()
+                self.made[trouble.name] += 1
+                self.bites[trouble.name] += self.trail.ends.total() - ended
 
     def _outcome(
         self, stage: Stage, account: Account, version: str, settled: bool, seconds: float
@@ -182,6 +188,7 @@ class _Run:
             self.campaign,
             account,
             dict(self.made),
+            dict(self.bites),
             dict(self.trail.ends),
             dict(Counter(reason for found in reasons.values() for reason in found)),
             dict(copies),

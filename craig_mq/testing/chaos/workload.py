@@ -26,9 +26,9 @@ ROUTING_KEY = "dlq.chaos"
 IN_FLIGHT = 50
 TRY_AGAIN_S = 0.25
 BIG_BODY_BYTES = 100_000
-_BIG_EVERY = 500
+_BIG_EVERY = 100
 _BIG = frozenset((8, 9))
-"""Of 500 messages, a park and a permanent one have a body of exactly BIG_BODY_BYTES."""
+"""Of a hundred messages, a park and a permanent one have a body of exactly BIG_BODY_BYTES."""
 _PAUSE_S = 0.1
 _CONFIRM_S = 20.0
 _FATES = ("ok",) * 7 + ("retry", "park", "permanent")
