@@ -10,8 +10,8 @@ import click
 import trio
 
 from craig_mq.core.config import QueueType
-from craig_mq.testing.chaos.campaign import Campaign, Outcome, run_campaign
-from craig_mq.testing.chaos.report import as_json, as_markdown, failed, where
+from craig_mq.testing.chaos.campaign import Campaign, run_campaign
+from craig_mq.testing.chaos.report import as_markdown, failed, where, write_report
 from craig_mq.testing.chaos.setting import Setting
 from craig_mq.testing.chaos.trouble import Place
 from craig_mq.testing.rabbitmq_programs import Programs, RabbitNodeError
@@ -61,21 +61,20 @@ def main(  # noqa: PLR0917 - its options
             Programs.within(root)
     except RabbitNodeError as error:
         raise click.ClickException(str(error)) from error
-    outcomes: list[Outcome] = []
+    problems: list[str] = []
     for root in roots:
         for kind in kinds:
             queue_type, place = _KINDS[kind]
             setting = Setting(root, cast("QueueType", queue_type), cast("Place", place))
             with setting.nodes() as nodes:
                 campaign = Campaign(messages, events, seed, setting.queue_type)
-                outcomes.append(trio.run(run_campaign, nodes, campaign))
-            click.echo(f"{where(outcomes[-1])}: {failed(outcomes[-1]) or 'nothing lost'}", err=True)
-    click.echo(as_markdown(outcomes))
-    if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
-        (report / "chaos-report.json").write_text(as_json(outcomes), encoding="utf-8")
-        (report / "chaos-report.md").write_text(as_markdown(outcomes), encoding="utf-8")
-    sys.exit(1 if any(failed(outcome) for outcome in outcomes) else 0)
+                outcome = trio.run(run_campaign, nodes, campaign)
+            click.echo(as_markdown([outcome]))
+            click.echo(f"{where(outcome)}: {failed(outcome) or 'nothing lost'}", err=True)
+            problems += failed(outcome)
+            if report is not None:
+                write_report(report, [outcome])
+    sys.exit(1 if problems else 0)
 
 
 main()

@@ -42,6 +42,8 @@ OPTIONS: Final = SubscriptionOptions(
 )
 PATIENCE_S: Final = 240.0
 _LOOK_S: Final = 0.5
+_NOTICE_S: Final = 0.2
+"""In which both arms notice that their connection is gone, so that its end counts for the right trouble."""
 _QUIET_LOOKS: Final = 10
 
 
@@ -169,6 +171,7 @@ class _Run:
                 await trio.sleep(stage.moment() / 2)
                 ended = self.trail.ends.total()
                 await _make(trouble, stage)
+                await trio.sleep(_NOTICE_S)
                 await stage.until_consuming()
                 self.made[trouble.name] += 1
                 self.bites[trouble.name] += self.trail.ends.total() - ended

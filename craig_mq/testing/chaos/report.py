@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import attrs
+from cattrs import structure
 
 from craig_mq.testing.chaos.campaign import Outcome
 from craig_mq.testing.chaos.trail import UNEXPLAINED
+
+JSON_NAME: Final = "chaos-report.json"
+PAGE_NAME: Final = "chaos-report.md"
+
+
+def merged(folder: Path, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes and those of other settings that an earlier report in the folder tells of."""
+    path = folder / JSON_NAME
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    by_setting = {where(outcome): outcome for outcome in (*structure(earlier, list[Outcome]), *outcomes)}
+    return [by_setting[setting] for setting in sorted(by_setting)]
+
+
+def write_report(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write both files, keeping what they told of settings that were not run this time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    together = merged(folder, outcomes)
+    (folder / JSON_NAME).write_text(as_json(together), encoding="utf-8")
+    (folder / PAGE_NAME).write_text(as_markdown(together), encoding="utf-8")
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
