@@ -39,7 +39,7 @@ async def _pause(stage: Stage) -> None:
     node = stage.random.choice(stage.nodes)
     node.pause()
     try:
-        await trio.sleep(stage.moment())
+        await trio.sleep(stage.silence())
     finally:
         node.resume()
 

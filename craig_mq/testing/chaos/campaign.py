@@ -20,7 +20,7 @@ from craig_mq.runtime.statistics import DlqStatistics
 from craig_mq.runtime.subscribe import subscribe_dlq
 from craig_mq.testing.chaos.account import Account, Expected, settle_account
 from craig_mq.testing.chaos.catalogue import troubles_of
-from craig_mq.testing.chaos.stage import PARKING, QUARANTINE, QUEUE, Stage
+from craig_mq.testing.chaos.stage import HEARTBEAT_S, PARKING, QUARANTINE, QUEUE, Stage
 from craig_mq.testing.chaos.trail import UNEXPLAINED, Reason, Trail
 from craig_mq.testing.chaos.trouble import Place, Trouble
 from craig_mq.testing.chaos.workload import ROUTING_KEY, Behaving, Producer
@@ -31,7 +31,7 @@ from craig_mq.transport.opening import open_broker
 CONFIG: Final = DlqRetryConfig(parking_ttl=2, depth_sample_interval=5)
 OPTIONS: Final = SubscriptionOptions(
     prefetch=64,
-    heartbeat=2,
+    heartbeat=HEARTBEAT_S,
     connect_timeout=5,
     rpc_timeout=5,
     confirm_timeout=5,

@@ -20,7 +20,7 @@ async def _reset(stage: Stage) -> None:
 async def _freeze(stage: Stage) -> None:
     stage.proxy.freeze()
     try:
-        await trio.sleep(stage.moment())
+        await trio.sleep(stage.silence())
     finally:
         stage.proxy.thaw()
 

@@ -23,6 +23,8 @@ _BINDING: Final = BindingSpec(DEAD_LETTER_EXCHANGE, QUEUE, ROUTING_KEY)
 _SIBLINGS: Final = r"^chaos\\.dlq\\.(parking|quarantine)$"
 _EVERYTHING: Final = ".*"
 _NOTHING: Final = "^(?!chaos|craig).*$"
+_SHORT: Final = 20
+_PATIENCE_S: Final = 10.0
 _QUIET_LOOKS: Final = 5
 """So often in a row a queue must be empty: requeues of a connection just closed trickle in."""
 
@@ -41,6 +43,7 @@ async def _destroy(stage: Stage, queue: str, *, delete: bool) -> None:
     unseen), and what is in the queue is taken and counted before it is destroyed.
     """
     async with stage.producer.quiet:
+        await _until_short(stage, queue)
         stage.proxy.freeze()
         try:
             await _close_connections(stage)
@@ -51,6 +54,16 @@ async def _destroy(stage: Stage, queue: str, *, delete: bool) -> None:
         finally:
             stage.proxy.thaw()
             stage.proxy.reset()
+
+
+async def _until_short(stage: Stage, queue: str) -> None:
+    """Wait until little is left to destroy, or give up: what dies here proves nothing any more."""
+    async with stage.operator() as channel:
+        with trio.move_on_after(_PATIENCE_S):  # noqa: ASYNC912 - the declare
+            while True:
+                if (await channel.declare_queue(QueueSpec(queue), passive=True)).ready <= _SHORT:
+                    break
+                await trio.sleep(0.05)
 
 
 async def _take_all(channel: Channel, queue: str) -> set[int]:

@@ -17,18 +17,17 @@ JSON_NAME: Final = "chaos-report.json"
 PAGE_NAME: Final = "chaos-report.md"
 
 
-def merged(folder: Path, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes and those of other settings that an earlier report in the folder tells of."""
+def read_report(folder: Path) -> list[Outcome]:
+    """Return what the report in the folder tells of, if there is one."""
     path = folder / JSON_NAME
-    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    by_setting = {where(outcome): outcome for outcome in (*structure(earlier, list[Outcome]), *outcomes)}
-    return [by_setting[setting] for setting in sorted(by_setting)]
+    return structure(json.loads(path.read_text(encoding="utf-8")), list[Outcome]) if path.exists() else []
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """Write both files, keeping what they told of settings that were not run this time."""
     folder.mkdir(parents=True, exist_ok=True)
-    together = merged(folder, outcomes)
+    by_setting = {where(outcome): outcome for outcome in (*read_report(folder), *outcomes)}
+    together = [by_setting[setting] for setting in sorted(by_setting)]
     (folder / JSON_NAME).write_text(as_json(together), encoding="utf-8")
     (folder / PAGE_NAME).write_text(as_markdown(together), encoding="utf-8")
 

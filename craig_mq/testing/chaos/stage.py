@@ -28,6 +28,7 @@ UNDO_S: Final = 30.0
 """What a trouble did is undone even when the campaign is cancelled, within this."""
 APPLIED_S: Final = 0.5
 """How long a policy takes to reach every queue, with much to spare."""
+HEARTBEAT_S: Final = 2
 SETTLED_S: Final = 2.0
 """No kill comes sooner after a declare: a younger quorum queue can lose what it confirmed, a named bound."""
 
@@ -59,6 +60,10 @@ class Stage:
     def moment(self) -> float:
         """Return how many seconds a trouble lasts: long enough to hurt, short enough to have many."""
         return 0.3 + self.random.random()
+
+    def silence(self) -> float:
+        """Return how many seconds a peer is silent: every other time for longer than two heartbeats."""
+        return self.moment() + self.random.choice((0.0, HEARTBEAT_S * 2.5))
 
     async def eval(self, erlang: str) -> str:
         """Evaluate Erlang in a node that runs."""
