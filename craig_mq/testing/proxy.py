@@ -189,8 +189,9 @@ class TcpProxy:
                 async for due, chunk in receive:
                     await trio.sleep_until(due)
                     await self._thawed.wait()
-                    await sink.send_all(self._admitted(chunk, link))
-                    if link.cut_after is not None and link.passed >= link.cut_after:
+                    admitted, cut = self._admitted(chunk, link)
+                    await sink.send_all(admitted)
+                    if cut:
                         pair.reset()
                         return
                     await trio.sleep(len(chunk) / link.bytes_per_s)
@@ -199,12 +200,15 @@ class TcpProxy:
             pair.reset()
 
     @staticmethod
-    def _admitted(chunk: bytes, link: _Link) -> bytes:
-        """Count what may pass, cut at the limit."""
+    def _admitted(chunk: bytes, link: _Link) -> tuple[bytes, bool]:
+        """Count what may pass, up to the limit; tell whether the connection is cut behind it.
+
+        Decided at once: a fault healed while the rest is being sent must not leave a stream with a hole.
+        """
         if link.cut_after is not None:
             chunk = chunk[: max(0, link.cut_after - link.passed)]
         link.passed += len(chunk)
-        return chunk
+        return chunk, link.cut_after is not None and link.passed >= link.cut_after
 
 
 @asynccontextmanager
