@@ -36,7 +36,7 @@ def record(ledger, *numbers, divergent=0):
 
 
 async def account_of(ledger, letters, *, destroyed=(), counted=None):
-    """Settle the account of a broker that holds ``letters`` (queue, number); three messages were confirmed."""
+    """Settle the account of a broker that holds ``letters`` (queue, number); three were confirmed."""
     broker = MemoryBroker()
     async with broker.connect(ConnectionOptions("planter")) as connection:
         channel = await connection.open_channel(confirms=True)
@@ -79,7 +79,7 @@ async def test_a_message_nowhere_is_lost(autojump_clock, ledger):
 
 
 async def test_a_purge_excuses_only_what_it_destroyed(autojump_clock, ledger):
-    """What an operator destroyed is no loss, what is missing beside it is one, and what exists is not destroyed."""
+    """What an operator destroyed is no loss, what is missing beside it is one, what exists is neither."""
     record(ledger, OK)
     account = await account_of(ledger, [], destroyed={OK, PERMANENT})
     assert account.destroyed == (PERMANENT,)

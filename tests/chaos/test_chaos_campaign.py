@@ -22,7 +22,7 @@ def campaign_in(setting, messages, events):
 
 @pytest.mark.broker
 def test_a_short_campaign_loses_nothing(tmp_path):
-    """Through four troubles every confirmed message ends in the ledger or in quarantine, and the report says so."""
+    """Through four troubles every confirmed message ends in the ledger or in quarantine, as reported."""
     outcome = campaign_in(Setting(SYSTEM, "classic"), 200, 4)
     assert failed(outcome) == []
     assert sum(outcome.troubles.values()) == 4

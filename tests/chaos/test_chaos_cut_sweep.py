@@ -1,4 +1,4 @@
-"""The connection is cut at every byte of deliver → park → confirm → ack, on a real broker; nothing is lost."""
+"""The connection is cut at every byte of deliver → park → confirm → ack; nothing is lost."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Road:
 @pytest.mark.parametrize("direction", list(Direction), ids=lambda direction: direction.value)
 @pytest.mark.parametrize("stride", [31, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 async def test_cut_at_every_byte_of_parking(vhost_url, direction, stride):
-    """Cut after any byte of deliver, publish, confirm and ack, a message is parked once or twice, never lost."""
+    """Cut after any byte of deliver, publish, confirm, ack, a message is parked once or twice, never lost."""
     cut_ids, whole_ids = [], []
     async with (
         open_tcp_proxy("127.0.0.1", parse_amqp_url(vhost_url).port) as proxy,

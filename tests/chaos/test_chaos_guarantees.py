@@ -1,4 +1,4 @@
-"""The table of guarantees, the harness that breaks brokers, and the committed report speak of the same faults."""
+"""The table of guarantees, the harness that breaks brokers, and its report speak of the same faults."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_two_generations_on_one_node_and_three_were_broken():
     ],
 )
 def test_each_kind_of_broker_met_enough(kind, chosen):
-    """Each generation, and the clusters, went through at least 200 troubles over at least 100,000 messages."""
+    """Each generation, and the clusters, met at least 200 troubles over at least 100,000 messages."""
     campaigns = [one for one in OUTCOMES if chosen(one)]
     assert sum(sum(one.troubles.values()) for one in campaigns) >= 200, kind
     assert sum(one.campaign.messages for one in campaigns) >= 100_000, kind

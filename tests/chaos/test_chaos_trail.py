@@ -53,7 +53,7 @@ def test_a_repetition_without_a_cause_is_unexplained(trail):
 
 
 def test_a_session_that_ended_explains_by_what_was_known(trail):
-    """After a session's end the reason is a missing ack where evidence existed, an unknown outcome where not."""
+    """After a session's end the reason is a missing ack where there was evidence, else an unknown outcome."""
     receive(trail)
     trail.observe(DOWN)
     receive(trail, redelivered=True)
@@ -90,7 +90,7 @@ def test_a_second_copy_in_parking_explains_its_return(trail):
 
 
 def test_a_return_made_twice_is_explained_from_its_making(trail):
-    """One parked copy returned twice, with a parking session's end before either is received, is explained."""
+    """One copy returned twice, with a parking session's end before either is received, is explained."""
     receive(trail)
     trail.observe(Parked("q", id_of(N), "capture", 1))
     trail.observe(ParkedReturned("q", id_of(N), "capture", 2.0))
