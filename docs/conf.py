@@ -17,6 +17,7 @@ extensions = [
     "review_live",
     "measurements",
     "tables",
+    "field_failures",
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]

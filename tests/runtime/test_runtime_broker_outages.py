@@ -120,3 +120,27 @@ async def nothing_is_ready(station):
 def settled(station):
     """Return the envelope ids whose handler has returned."""
     return {letter.envelope.id for _, letter in station.letters if station.script(letter) is None}
+
+
+@pytest.mark.parametrize("station", ["native"], indirect=True)
+async def test_both_arms_notice_a_frozen_network(station, vhost_url):
+    """HALF-02: frozen without a FIN, both sessions end by heartbeat; what came meanwhile is handled."""
+    async with (
+        open_tcp_proxy("127.0.0.1", parse_amqp_url(vhost_url).port) as proxy,
+        open_broker(proxy.url(vhost_url)) as broker,
+        trio.open_nursery() as nursery,
+    ):
+        station.broker = broker
+        options = SubscriptionOptions(heartbeat=1, connect_timeout=2, backoff_base=0.1, backoff_cap=0.2)
+        subscription = await station.start(nursery, options=options)
+        proxy.freeze()
+        published = {await station.publish() for _ in range(3)}
+        bound = 3 * (1 + 1) + 2
+        await station.until(
+            lambda: {event.arm for event in station.heard(SessionDown)} == {"main", "parking"}, seconds=bound
+        )
+        assert {event.end for event in station.heard(SessionDown)} == {"CONNECTION_LOST"}
+        proxy.thaw()
+        proxy.reset()
+        await station.until(lambda: set(station.calls) == published)
+        subscription.shutdown()

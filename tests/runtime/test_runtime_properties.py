@@ -13,7 +13,10 @@ import trio
 from craig_mq import Disposition, DlqError, DlqRetryConfig, subscribe_dlq
 from craig_mq.core.delivery import Properties, Publication
 from craig_mq.core.outcome import Acked
+from craig_mq.observe.events import SettlementFailure
+from craig_mq.testing import Fault, FaultPlan, Return
 from craig_mq.transport.broker import ConnectionOptions
+from craig_mq.transport.memory.trace import MessageAcked, MessagePublished
 from craig_mq.transport.opening import open_broker
 
 QUEUE, PARKING = "security.dlq", "security.dlq.parking"
@@ -76,3 +79,27 @@ async def test_on_rabbitmq_the_parked_copy_carries_only_what_is_allowed(vhost_ur
     copied = copy.properties
     assert (copied.delivery_mode, copied.expiration, copied.priority) == (2, None, None)
     assert (copied.reply_to, copied.user_id, dict(copied.headers)) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    "message_ids", [(None, None), ("", ""), ("m" * 255, "m" * 255), ("twice", "twice"), (None, "")]
+)
+async def test_a_return_is_matched_whatever_ids_the_originals_have(autojump_clock, rig, message_ids):
+    """PROP-08: without, with empty, long or equal ids, a returned capture is known by an id of its own."""
+    rig.broker.inject(FaultPlan([Fault("publish", Return(), name=PARKING, times=2)]))
+    async with rig.subscribed(rig.handler(lambda _: Disposition.TRANSIENT_PARK)):
+        for message_id in message_ids:
+            rig.publish(properties=Properties(message_id=message_id))
+        await trio.sleep(0.5)
+        assert {failure.stage for failure in rig.heard(SettlementFailure)} == {"returned"}
+        assert [one for one in rig.broker.trace if isinstance(one, MessageAcked)] == []
+        await trio.sleep(10)
+    captures = [
+        record.publication
+        for record in rig.broker.trace
+        if isinstance(record, MessagePublished) and record.publication.routing_key == PARKING
+    ]
+    ids = [capture.properties.message_id for capture in captures]
+    assert all(ids)
+    assert len(set(ids) - set(message_ids)) == 2
+    assert len(rig.parked) == 2

@@ -56,7 +56,7 @@ async def test_a_client_sent_x_death_is_merged_or_replaced(version, deaths, auto
     ids=repr,
 )
 async def test_a_malformed_x_death_reaches_consumers_and_harms_nothing(forged, autojump_clock):
-    """A malformed ``x-death`` passes a direct publish and is left out on dead-lettering (PROP-06)."""
+    """A malformed ``x-death`` passes a direct publish and is left out on dead-lettering (PROP-05)."""
     broker = MemoryBroker()
     broker.declare_queue("dead")
     broker.declare_queue("q", TO_DEAD)
