@@ -99,3 +99,33 @@ def test_a_return_made_twice_is_explained_from_its_making(trail):
     receive(trail, parks=1)
     assert reasons(trail) == ["dealt with but not acked"]
     assert trail.ends == {"parking: SETTLEMENT_FAILED": 1}
+
+
+def test_two_copies_redelivered_together_are_told_apart(trail):
+    """Two copies in parking, returned, and both redelivered after one session's end: each has its reason."""
+    receive(trail)
+    trail.observe(DOWN)
+    receive(trail, redelivered=True)
+    receive(trail, parks=1)
+    receive(trail, parks=1)
+    trail.observe(DOWN)
+    receive(trail, parks=1, redelivered=True)
+    receive(trail, parks=1, redelivered=True)
+    assert reasons(trail) == [
+        "unknown outcome or unfinished work",
+        "second copy in parking",
+        "unknown outcome or unfinished work",
+        "unknown outcome or unfinished work",
+    ]
+    receive(trail, parks=1, redelivered=True)
+    assert reasons(trail)[-1] == "unexplained"
+
+
+def test_a_copy_first_received_as_redelivered_is_a_copy(trail):
+    """A second copy in hand when its session ended comes marked redelivered, and is still explained."""
+    receive(trail)
+    trail.observe(DOWN)
+    receive(trail, redelivered=True)
+    receive(trail, parks=1, redelivered=True)
+    receive(trail, parks=1, redelivered=True)
+    assert reasons(trail)[-1] == "second copy in parking"

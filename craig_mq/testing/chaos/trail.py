@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -39,13 +38,15 @@ class Invocation:
 class Trail:
     """Observed by the handler and by the subscription's events; ``outages`` are those of the stage.
 
-    Every receipt after a message's first at the same park count is a repetition. It is explained by what
-    lies between it and the receipt before: a session that ended, a broker that went down; or by a
-    second publish of the producer's; or by two copies in parking, themselves from a repetition.
+    Every receipt after a message's first at the same park count is a repetition. A redelivery is explained by
+    what lies between it and the receipt before of the same copy: a session that ended, a broker that went
+    down. Another copy is explained by a second publish of the producer's, by two copies in parking
+    (themselves from a repetition), or by a return made twice, around an end of the parking session.
     """
 
     outages: list[float] = attrs.Factory(list[float])
     _ended_at: list[float] = attrs.Factory(list[float])
+    _parking_ended_at: list[float] = attrs.Factory(list[float])
     _invocations: dict[int, list[Invocation]] = attrs.Factory(
         lambda: defaultdict[int, list[Invocation]](list)
     )
@@ -66,7 +67,10 @@ class Trail:
     def observe(self, event: Event) -> None:
         """Hear an event of the subscription."""
         if isinstance(event, SessionDown):
-            self._ended_at.append(self.now())
+            now = self.now()
+            self._ended_at.append(now)
+            if event.arm == "parking":
+                self._parking_ended_at.append(now)
             self.ends[f"{event.arm}: {event.end}"] += 1
         elif isinstance(event, Parked | Quarantined | ParkedReturned):
             self.dealt_with(uuid.UUID(event.envelope_id).int & (1 << 60) - 1)
@@ -100,39 +104,45 @@ class Trail:
     def _explain(self, number: int, producer_repeats: int) -> list[Reason]:
         made = self._invocations[number]
         reasons: list[Reason] = []
-        parked_again = 0
+        copies = 0
         for parks in sorted({one.parks for one in made}):
+            first, *others = (one for one in made if one.parks == parks)
+            lines = deque([first.at])  # of each copy there is: when it was received last
             found: list[Reason] = []
-            for before, after in pairwise(one for one in made if one.parks == parks):
-                if not after.redelivered and parked_again > 0:
-                    parked_again -= 1
-                    found.append("second copy in parking")
-                elif not after.redelivered and parks == 0 and producer_repeats > 0:
+            for one in others:
+                reason = (
+                    self._cause(number, lines[0], one.at, self._ended_at) if one.redelivered else UNEXPLAINED
+                )
+                if reason != UNEXPLAINED:
+                    lines.popleft()
+                elif copies > 0:
+                    copies, reason = copies - 1, "second copy in parking"
+                elif parks == 0 and producer_repeats > 0:
                     producer_repeats -= 1
-                    found.append("unknown outcome of the producer's publish")
+                    reason = "unknown outcome of the producer's publish"
                 else:
-                    found.append(self._cause(number, self._since(made, before, after), after.at))
-            parked_again = len(found)
+                    since = self._returned_since(made, one, lines[0])
+                    reason = self._cause(number, since, one.at, self._parking_ended_at)
+                lines.append(one.at)
+                found.append(reason)
+            copies = len(found)
             reasons += found
         return reasons
 
     @staticmethod
-    def _since(made: list[Invocation], before: Invocation, after: Invocation) -> float:
-        """Return from when on to look for a cause.
+    def _returned_since(made: list[Invocation], one: Invocation, before: float) -> float:
+        """Return from when on to look for the cause of a second return.
 
         What came back from parking twice was returned twice, which can be long before either was received.
         """
-        if after.redelivered or after.parks == 0:
-            return before.at
-        return max(
-            (one.at for one in made if one.parks < after.parks and one.at < before.at), default=before.at
-        )
+        earlier = (other.at for other in made if other.parks < one.parks and other.at < before)
+        return max(earlier, default=before)
 
-    def _cause(self, number: int, since: float, until: float) -> Reason:
+    def _cause(self, number: int, since: float, until: float, ends: list[float]) -> Reason:
         evidence = _between(self._dealt_with[number], since, until)
         if evidence and _between(self.outages, since, until):
             return "ack not yet on the broker's disk"
-        if not _between(self._ended_at, since, until) and not _between(self.outages, since, until):
+        if not _between(ends, since, until) and not _between(self.outages, since, until):
             return UNEXPLAINED
         return "dealt with but not acked" if evidence else "unknown outcome or unfinished work"
 
