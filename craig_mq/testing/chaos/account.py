@@ -25,7 +25,7 @@ class Account:
     """Where every confirmed message is. ``lost``, ``misplaced`` and ``miscounted`` must be empty.
 
     ``misplaced``: quarantined though it should have succeeded, or the other way round.
-    ``destroyed``: by an operator's order, and nowhere else. ``left``: still in the main or parking
+    ``destroyed``: how many died by an operator's order, and are nowhere else. ``left``: still in the main or parking
     queue. ``copies``: quarantined more than once, by number. ``miscounted``: queues of which the
     broker counted another number of messages than was read. ``tokens_recorded_twice`` and
     ``divergent`` are rows that must not be in the ledger.
@@ -36,7 +36,7 @@ class Account:
     left: int
     lost: tuple[int, ...]
     misplaced: tuple[int, ...]
-    destroyed: tuple[int, ...]
+    destroyed: int
     copies: dict[int, int]
     miscounted: tuple[str, ...]
     tokens_recorded_twice: int
@@ -88,7 +88,7 @@ async def settle_account(
         left=left.total(),
         lost=tuple(sorted(expected.confirmed - somewhere - expected.destroyed)),
         misplaced=tuple(sorted((rows.keys() & permanent) | (quarantined.keys() - permanent))),
-        destroyed=tuple(sorted((expected.confirmed & expected.destroyed) - somewhere)),
+        destroyed=len((expected.confirmed & expected.destroyed) - somewhere),
         copies={number: times for number, times in quarantined.items() if times > 1},
         miscounted=tuple(miscounted),
         tokens_recorded_twice=sum(1 for times in rows.values() if times > 1),

@@ -94,7 +94,7 @@ def _section(outcome: Outcome) -> list[str]:
         ("**lost**", len(account.lost)),
         ("in the wrong place", len(account.misplaced)),
         ("left in the main or parking queue", account.left),
-        ("destroyed by an operator's order, accounted for by number", len(account.destroyed)),
+        ("destroyed by an operator's order, accounted for by number", account.destroyed),
         ("recorded in the audit ledger, once each", account.recorded),
         ("quarantined", account.quarantined),
         *((f"quarantined again: {reason}", count) for reason, count in sorted(outcome.copies.items())),
