@@ -25,8 +25,8 @@ class Account:
     """Where every confirmed message is. ``lost``, ``misplaced`` and ``miscounted`` must be empty.
 
     ``misplaced``: quarantined though it should have succeeded, or the other way round.
-    ``destroyed``: how many died by an operator's order, and are nowhere else. ``left``: still in the main or parking
-    queue. ``copies``: quarantined more than once, by number. ``miscounted``: queues of which the
+    ``destroyed``: how many died by an operator's order, and are nowhere else. ``left``: still in the main or
+    parking queue. ``copies``: quarantined more than once, by number. ``miscounted``: queues of which the
     broker counted another number of messages than was read. ``tokens_recorded_twice`` and
     ``divergent`` are rows that must not be in the ledger.
     """
