@@ -71,9 +71,8 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
 
 def _summary(outcomes: Sequence[Outcome]) -> list[str]:
     heads = "| setting | messages | troubles | lost | unexplained repetitions | seconds |"
-    rows = [
+    counts = [
         (
-            where(outcome),
             outcome.campaign.messages,
             sum(outcome.troubles.values()),
             len(outcome.account.lost),
@@ -82,8 +81,12 @@ def _summary(outcomes: Sequence[Outcome]) -> list[str]:
         )
         for outcome in outcomes
     ]
-    rows.append(("**in all**", *(sum(column) for column in list(zip(*rows, strict=True))[1:])))  # type: ignore[arg-type]
-    return [heads, "|---|---|---|---|---|---|", *(_row(*cells) for cells in rows), ""]
+    totals = [sum(column) for column in zip(*counts, strict=True)]
+    rows = [
+        *(_row(where(outcome), *cells) for outcome, cells in zip(outcomes, counts, strict=True)),
+        _row("**in all**", *totals),
+    ]
+    return [heads, "|---|---|---|---|---|---|", *rows, ""]
 
 
 def _section(outcome: Outcome) -> list[str]:
