@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from craig_mq.testing.chaos.campaign import Campaign, run_campaign
+from craig_mq.testing.chaos.campaign import run_campaign
+from craig_mq.testing.chaos.outcome import Campaign
 from craig_mq.testing.chaos.report import as_markdown, failed, read_report, write_report
 from craig_mq.testing.chaos.setting import Setting
 

@@ -11,7 +11,8 @@ import click
 import trio
 
 from craig_mq.core.config import QueueType
-from craig_mq.testing.chaos.campaign import Campaign, run_campaign
+from craig_mq.testing.chaos.campaign import run_campaign
+from craig_mq.testing.chaos.outcome import Campaign
 from craig_mq.testing.chaos.report import as_markdown, failed, where, write_report
 from craig_mq.testing.chaos.setting import Setting
 from craig_mq.testing.chaos.trouble import Place

@@ -13,13 +13,13 @@ import attrs
 import trio
 
 from craig_mq.audit import open_store
-from craig_mq.core.config import DlqRetryConfig, QueueType, SubscriptionOptions
+from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.observe.events import Event, TopologyRepaired
 from craig_mq.runtime.handle import DlqSubscription
-from craig_mq.runtime.statistics import DlqStatistics
 from craig_mq.runtime.subscribe import subscribe_dlq
 from craig_mq.testing.chaos.account import Account, Expected, settle_account
 from craig_mq.testing.chaos.catalogue import troubles_of
+from craig_mq.testing.chaos.outcome import Campaign, Outcome
 from craig_mq.testing.chaos.stage import HEARTBEAT_S, PARKING, QUARANTINE, QUEUE, Stage
 from craig_mq.testing.chaos.trail import UNEXPLAINED, Reason, Trail
 from craig_mq.testing.chaos.trouble import Place, Trouble
@@ -45,43 +45,6 @@ _LOOK_S: Final = 0.5
 _NOTICE_S: Final = 0.2
 """In which both arms notice that their connection is gone, so that its end counts for the right trouble."""
 _QUIET_LOOKS: Final = 10
-
-
-@attrs.define(frozen=True, slots=True)
-class Campaign:
-    """How much: messages to publish, troubles to make, the seed of their details, the queues' type."""
-
-    messages: int
-    events: int
-    seed: int = 0
-    queue_type: QueueType = "classic"
-
-
-@attrs.define(frozen=True, slots=True)
-class Outcome:
-    """What a campaign showed.
-
-    ``troubles`` counts what was made, ``ends`` how sessions ended, ``repetitions`` why messages were handled
-    again, ``copies`` why there are second copies in quarantine; ``unexplained`` tells of each message
-    that has no reason. ``bites``: sessions that ended while a trouble lasted, or until both arms consumed
-    again after it.
-    """
-
-    version: str
-    place: Place
-    campaign: Campaign
-    account: Account
-    troubles: dict[str, int]
-    bites: dict[str, int]
-    ends: dict[str, int]
-    repetitions: dict[str, int]
-    copies: dict[str, int]
-    unexplained: tuple[str, ...]
-    statistics: DlqStatistics
-    invocations: int
-    repeated_publishes: int
-    settled: bool
-    seconds: float
 
 
 async def run_campaign(nodes: tuple[RabbitNode, ...], campaign: Campaign) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 from cattrs import structure
 
-from craig_mq.testing.chaos.campaign import Outcome
+from craig_mq.testing.chaos.outcome import Outcome
 from craig_mq.testing.chaos.trail import UNEXPLAINED
 
 JSON_NAME: Final = "chaos-report.json"
