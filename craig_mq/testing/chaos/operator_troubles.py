@@ -6,7 +6,7 @@ import uuid
 from functools import partial
 from typing import Final
 
-import attrs
+import msgspec
 import trio
 
 from craig_mq.core.delivery import Publication
@@ -125,7 +125,7 @@ async def _divert(stage: Stage) -> None:
 
 async def _put_back(channel: Channel) -> None:
     while (delivery := await channel.get(UNROUTED)) is not None:
-        properties = attrs.evolve(delivery.properties, message_id=str(uuid.uuid4()))
+        properties = msgspec.structs.replace(delivery.properties, message_id=str(uuid.uuid4()))
         confirmation = await channel.publish(
             Publication(DEAD_LETTER_EXCHANGE, delivery.routing_key, delivery.body, properties)
         )
