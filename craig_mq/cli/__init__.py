@@ -8,9 +8,11 @@ The program starts without bridges, servers and clients; a group brings what it 
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
+
+from craig_mq.cli.output import output_errors
 
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "audit": (
@@ -51,7 +53,11 @@ _VARIABLES: Final = "CRAIG_MQ_"
 
 
 class _LazyGroup(click.Group):
-    """A group whose subgroups are modules, imported when invoked."""
+    """A group whose subgroups are modules, imported when invoked; its output is written, or it says so."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        with output_errors():
+            return super().main(*args, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse what is not UTF-8 before anything uses it: no broker or ledger can hold such a text."""

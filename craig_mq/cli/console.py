@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from craig_mq.cli.failures import FAILURE, USAGE, Refusal, plain_errors
+from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.cli.plan_run import who
 from craig_mq.cli.target import Target, audit_option, read_target, target_options
 from craig_mq.operator.lease import MAX_SCAN
@@ -100,10 +100,7 @@ def _serve(target: Target, settings: ConsoleSettings, listening: socket.socket) 
     from craig_mq.console.server import serve_console
 
     work = partial(serve_console, settings=settings, listening=listening, announce=click.echo)
-    try:
-        target.run(work)
-    except OSError as error:
-        raise Refusal(f"the folder {settings.folder}: {error.strerror or error}", FAILURE) from error
+    target.run(work)
 
 
 def _state_folder() -> Path:

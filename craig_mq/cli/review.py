@@ -70,9 +70,22 @@ def html_command(out: Path) -> None:
     """Write the page as one offline file that makes no request; it offers the listed choices only."""
     from craig_mq.review.page.offline import offline_page
 
+    _check_writable(out)
     page = offline_page()
     _write(out, page)
     click.echo(f"{out}: {len(page.encode()):,} bytes")
+
+
+def _check_writable(out: Path) -> None:
+    """Find out before ten seconds of work, and leave nothing behind."""
+    existed = out.exists()
+    try:
+        with out.open("ab"):
+            pass
+        if not existed:
+            out.unlink()
+    except OSError as error:
+        raise click.ClickException(f"cannot write {out}: {error.strerror}") from error
 
 
 def _write(out: Path, text: str) -> None:

@@ -15,7 +15,7 @@ def _read_settings(_: click.Context, __: click.Parameter, settings: tuple[str, .
     values: dict[str, str] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise RefusedParameter(f"--set takes NAME=VALUE, not {setting!r}")
         values[name.strip()] = text.strip()
     try:

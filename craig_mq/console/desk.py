@@ -161,8 +161,7 @@ class Desk:
         return await ledger.history(self.settings, self._record)
 
     def _judged(self) -> Judgement:
-        reading = self.reader.require()
-        if self._judgement is None or self._judgement.reading is not reading:
+        if self._judgement is None:
             raise Refused(HTTPStatus.CONFLICT, "read quarantine first")
         return self._judgement
 
@@ -171,7 +170,7 @@ class Desk:
 async def open_desk(broker: Broker, settings: ConsoleSettings) -> AsyncGenerator[Desk]:
     """Open the console's record and run its tasks for the length of the block.
 
-    Raises BadJournal and OSError for a folder that can't be used. Leaving cancels what goes on: what is
+    Raises BadFolder and BadJournal. Leaving cancels what goes on: what is
     held is handed back, a redrive ends as a cancelled one does.
     """
     with open_record(settings) as record:

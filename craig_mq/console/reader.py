@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Final
 
 import attrs
 import trio
 
-from craig_mq.console.refused import Refused, refusals
+from craig_mq.console.refused import refusals
 from craig_mq.console.settings import ConsoleSettings
 from craig_mq.operator.errors import OperatorError
 from craig_mq.operator.lease import WINDOW_S, Lease, lease_queue
@@ -58,12 +57,6 @@ class Reader:
     def seen(self) -> None:
         """The page is there: it asked for something."""
         self._seen_at = trio.current_time()
-
-    def require(self) -> Reading:
-        """The reading. Raises Refused where nothing was read yet."""
-        if self.reading is None:
-            raise Refused(HTTPStatus.CONFLICT, "read quarantine first")
-        return self.reading
 
     async def look(self) -> Reading:
         """Hand back what is held, lease the queue anew and read it. Raises Refused. One call at a time.

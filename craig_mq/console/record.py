@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
@@ -13,7 +12,7 @@ import msgspec
 
 from craig_mq.console.settings import ConsoleSettings
 from craig_mq.operator.append_log import AppendLog, open_log
-from craig_mq.operator.errors import BadJournal
+from craig_mq.operator.errors import BadFolder, BadJournal
 from craig_mq.operator.trail import Act
 from craig_mq.runtime.sources import system_uuid7
 
@@ -72,9 +71,14 @@ class Record:
 def open_record(settings: ConsoleSettings) -> Generator[Record]:
     """Open the folder's record for the length of the block; the folder is made for its owner alone.
 
-    Raises BadJournal where another console holds the folder or the record was edited, and OSError.
+    Raises BadFolder where it can't be used, and BadJournal where another console holds it or the record was
+    edited.
     """
-    folder: Path = settings.folder
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open_log(folder / RECORD) as log:
+    folder = settings.folder
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log = stack.enter_context(open_log(folder / RECORD))
+        except OSError as error:
+            raise BadFolder(f"the folder {folder} can't be used: {error.strerror}") from error
         yield Record(log, settings)

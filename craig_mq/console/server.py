@@ -25,7 +25,7 @@ async def serve_console(
     """Serve until SIGINT or SIGTERM; ``announce`` gets the address with its token.
 
     A redrive under way ends between two messages first, within a minute; a second signal does not wait.
-    Raises BadJournal and OSError for a folder that can't be used.
+    Raises BadFolder and BadJournal for a folder that can't be used.
     """
     host, port = listening.getsockname()[:2]
     hosts = loopback_hosts(port)

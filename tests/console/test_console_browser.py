@@ -37,7 +37,7 @@ def serving(folder: Path, *options: str):
             yield process
         finally:
             process.terminate()
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
 
 
@@ -48,14 +48,14 @@ class Screen:
         self.process, self.width, self.scheme = process, width, scheme
         self.origin = process.url.partition("#")[0]
         self.problems: list[str] = []
-        self.expected: set[int] = set()
+        self.expected: set[str] = set()
         context.on("request", lambda request: self._request(request.url))
         self.page = context.new_page()
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
 
     def _console(self, message) -> None:
-        refused = any(f"status of {status}" in message.text for status in self.expected)
+        refused = any(words in message.text for words in self.expected)
         if message.type in {"error", "warning"} and not refused:
             self.problems.append(f"console: {message.text}")
 
@@ -74,7 +74,7 @@ class Screen:
         """Open, and read quarantine by pointer."""
         page = self.open()
         page.click("#read")
-        page.wait_for_selector("#rows tr[data-key]")
+        self.until("announcer", "messages read.")
         return page
 
     def until(self, element: str, words: str) -> None:
@@ -114,6 +114,14 @@ def screen(served, browser):
         yield opened
 
 
+@pytest.fixture
+def walked(screen):
+    """A screen on which the whole flow is walked: by default the narrowest and the widest."""
+    if (screen.width, screen.scheme) == (768, "light"):
+        pytest.skip("the other widths walk the flow")
+    return screen
+
+
 def shown(page) -> int:
     """How many messages the table shows."""
     return page.locator("#rows tr[data-key]").count()
@@ -135,8 +143,9 @@ def test_overview(screen) -> None:
     assert page.get_attribute("#depths-chart", "role") == "img"
 
 
-def test_reading_filtering_and_handing_back(screen) -> None:
+def test_reading_filtering_and_handing_back(walked) -> None:
     """Groups, conditions and facets narrow the rows, stay in the address, and everything goes back."""
+    screen = walked
     page = screen.read()
     screen.until("lease", "Held for you")
     assert page.inner_text("#rows-count") == f"1 to 50 of {TOTAL}"
@@ -155,7 +164,7 @@ def test_reading_filtering_and_handing_back(screen) -> None:
     assert page.locator("#rows img").count() == 0
     page.fill("#condition", "colour=red")
     page.keyboard.press("Enter")
-    screen.expected.add(422)
+    screen.expected.add("status of 422")
     screen.until("problem", "there is no field 'colour'")
     assert shown(page) == MALFORMED
     page.locator("#conditions button").click()
@@ -172,8 +181,9 @@ def test_reading_filtering_and_handing_back(screen) -> None:
     assert page.get_attribute("#hand-back", "aria-disabled") == "true"
 
 
-def test_one_message(screen) -> None:
+def test_one_message(walked) -> None:
     """A message shows its verdict, fields and effects; its body only when asked; and what would happen."""
+    screen = walked
     page = screen.read()
     page.locator("#rows [data-open]").first.click()
     page.wait_for_selector("#message[open]")
@@ -201,8 +211,9 @@ def test_one_message(screen) -> None:
     assert page.inner_text("#message-effects") == "none recorded"
 
 
-def test_by_keyboard_alone(screen) -> None:
+def test_by_keyboard_alone(walked) -> None:
     """Keys read, move, tick, open, plan and hand back; Tab reaches every control with a visible focus."""
+    screen = walked
     page = screen.open()
     page.keyboard.press("r")
     page.wait_for_selector("#rows tr[data-key]")
@@ -261,8 +272,9 @@ def reach_every_control(page) -> None:
     assert reached == wanted
 
 
-def test_plan_redrive_stop_and_go_on(screen) -> None:
+def test_plan_redrive_stop_and_go_on(walked) -> None:
     """Dry run, the word, progress, stop, going on to the end; effects and history show it."""
+    screen = walked
     page = screen.read()
     page.fill("#condition", "reason=park_cap_exhausted")
     page.keyboard.press("Enter")
@@ -278,7 +290,7 @@ def test_plan_redrive_stop_and_go_on(screen) -> None:
     page.fill("#yes", "3")
     page.fill("#reason", "ledger is back")
     page.fill("#pace", "4/s")
-    screen.expected.add(422)
+    screen.expected.add("status of 422")
     page.click("#go")
     screen.until("problem", f"the plan selects {LOGINS} messages, not 3")
     assert page.locator("#run").is_hidden()
@@ -332,7 +344,9 @@ def test_nothing_serious_for_accessibility(screen, axe_script) -> None:
 
     assert found() == []
     page.click("#read")
-    page.wait_for_selector("#rows tr[data-key]")
+    screen.until("announcer", "messages read.")
+    page.locator("#groups button").nth(2).click()
+    screen.until("rows-count", f"of {CARDS}")
     page.click("#dry-run")
     page.wait_for_selector("#plan:not([hidden])")
     page.keyboard.press("j")
@@ -364,7 +378,7 @@ def test_screenshots(screen, request) -> None:
 def test_a_page_without_the_token_shows_nothing(served, browser) -> None:
     """The address without its token, or with another one, is told where to find it, and gets no data."""
     with screen_of(browser, served, *served.kind) as screen:
-        screen.expected |= {401, 403}
+        screen.expected |= {"status of 401", "status of 403"}
         for address in (screen.origin, screen.origin + "#t=" + "x" * 43):
             screen.page.goto("about:blank")
             screen.page.goto(address)
@@ -385,8 +399,7 @@ def test_read_only_and_gone(browser, tmp_path) -> None:
         screen.until("plan-command", "craig-mq quarantine redrive --plan ")
         assert page.locator("#redrive-form").is_hidden()
         assert page.locator("#effects tr").inner_text() == "No effect is known."
+        screen.expected.add("net::ERR_")
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         screen.until("problem", "does not answer")
-        assert all("ERR_CONNECTION_REFUSED" in one or "ERR_EMPTY" in one for one in screen.problems)
-        screen.problems.clear()

@@ -10,10 +10,11 @@
   const service = new Service();
   const message = new Message();
   const ledger = new Ledger();
-  const quarantine = new Quarantine(
-    (key) => attempt(() => message.open(key)),
-    () => ledger.load(),
-  );
+  const quarantine = new Quarantine({
+    onOpen: (key) => attempt(() => message.open(key)),
+    onState: (state) => showState(state),
+    onRead: () => ledger.load(),
+  });
   const planner = new Planner(quarantine, () => attempt(() => quarantine.read()));
   let known = false;
 

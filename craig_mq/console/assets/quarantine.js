@@ -4,7 +4,7 @@
 window.craigConsole.Quarantine = class {
   static PAGE = 50;
 
-  constructor(onOpen, onRead) {
+  constructor({ onOpen, onState, onRead }) {
     const query = new URLSearchParams(location.search);
     this.where = query.getAll("where");
     this.group = query.get("group");
@@ -13,6 +13,7 @@ window.craigConsole.Quarantine = class {
     this.current = null;
     this.ticked = new Set();
     this.onOpen = onOpen;
+    this.onState = onState;
     this.onRead = onRead;
     this.number = null; // of the reading that is shown
     this.#install();
@@ -29,6 +30,7 @@ window.craigConsole.Quarantine = class {
     const { byId, api, announce } = window.craigConsole;
     byId("lease").textContent = "Reading …";
     const state = await api.post("read");
+    this.onState(state);
     this.ticked.clear();
     this.offset = 0;
     await this.load(state.reading);
@@ -38,7 +40,7 @@ window.craigConsole.Quarantine = class {
 
   async handBack() {
     const { api, announce } = window.craigConsole;
-    await api.post("hand-back");
+    this.onState(await api.post("hand-back"));
     announce("Everything was handed back.");
   }
 
