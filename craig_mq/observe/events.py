@@ -77,13 +77,18 @@ class SettlementFailure(ArmEvent):
 
 @attrs.define(frozen=True, slots=True)
 class HandlerFinished(Event):
-    """One invocation of the handler: ``disposition`` is ``ok`` or a Disposition value."""
+    """One invocation of the handler: ``disposition`` is ``ok`` or a Disposition value.
+
+    ``original_properties`` gives the original message's properties as JSON, to an observer that wants them
+    while it is called.
+    """
 
     disposition: str
     seconds: float
     attempt: int
     envelope_id: str
     error_type: str | None = None
+    original_properties: Callable[[], bytes] | None = attrs.field(default=None, repr=False, eq=False)
 
 
 @attrs.define(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class DeliveryFinished(Event):
     outcome: DeliveryOutcome
     redelivered: bool
     tokenless_rerun: bool = False
+    envelope_id: str | None = None
 
 
 @attrs.define(frozen=True, slots=True)

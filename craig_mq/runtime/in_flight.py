@@ -47,3 +47,7 @@ class InFlight(msgspec.Struct, eq=False):
     def envelope_id(self) -> str | None:
         """The envelope's id, None where there is no envelope."""
         return self.subject.envelope.id if isinstance(self.subject, DeadLetterDelivery) else None
+
+    def original_properties(self) -> bytes:
+        """The original message's properties as JSON."""
+        return self.subject.original_properties()

@@ -31,6 +31,10 @@ class Invoked(Protocol):
         """Its envelope's id."""
         ...
 
+    def original_properties(self) -> bytes:
+        """The original message's properties as JSON."""
+        ...
+
     def feed(self, event: HandlerOk | HandlerFailed) -> None:
         """Take one event; the effect that is due next follows from it."""
         ...
@@ -88,6 +92,12 @@ class Invoker(Generic[I_contra]):
         seconds = trio.current_time() - began
         self._reporter.emit(
             HandlerFinished(
-                self._plan.queue, disposition, seconds, attempt, flight.envelope_id or "", error_type
+                self._plan.queue,
+                disposition,
+                seconds,
+                attempt,
+                flight.envelope_id or "",
+                error_type,
+                flight.original_properties,
             )
         )

@@ -24,6 +24,7 @@ from craig_mq.core.ladder_machine import (
 )
 from craig_mq.core.last_error import LastError
 from craig_mq.core.outcome import ACK_WRITTEN, AckWritten, Confirmation, SettlementOutcome
+from craig_mq.core.properties_json import properties_to_json
 from craig_mq.core.received_event import ReceivedEvent
 from craig_mq.core.steps import (
     AckDelivery,
@@ -90,6 +91,10 @@ class EventInFlight:
     def envelope_id(self) -> str | None:
         """The envelope's id, None where there is no envelope."""
         return None if self.envelope is None else self.envelope.id
+
+    def original_properties(self) -> bytes:
+        """The message's properties as JSON."""
+        return properties_to_json(self.delivery.properties, self.delivery.undecodable)
 
 
 class LadderPerformer:

@@ -208,7 +208,11 @@ class Performer:
         if self._reporter.listening:
             self._reporter.emit(
                 DeliveryFinished(
-                    self._plan.queue, outcome, flight.delivery.redelivered, flight.reran_without_token
+                    self._plan.queue,
+                    outcome,
+                    flight.delivery.redelivered,
+                    flight.reran_without_token,
+                    flight.envelope_id,
                 )
             )
 
