@@ -8,7 +8,6 @@ from collections.abc import Generator
 import click
 
 from craig_mq.audit.errors import AuditError, StoreUrlError
-from craig_mq.cli.output import FAILURE
 from craig_mq.operator.errors import BadCondition, BadPlan, OperatorError
 from craig_mq.operator.status import BadAddress
 from craig_mq.runtime.errors import SubscribeError, SubscribeErrorKind
@@ -18,6 +17,7 @@ from craig_mq.transport.errors import ConnectError, TransportError
 from craig_mq.transport.url import BrokerUrlError
 
 USAGE = 2
+FAILURE = 1
 
 
 class Refusal(click.ClickException):

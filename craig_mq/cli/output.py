@@ -7,10 +7,11 @@ import io
 import os
 import sys
 from collections.abc import Generator
+from typing import Final, cast
 
 import click
 
-FAILURE = 1
+_NOT_WRITTEN: Final = 1
 
 
 class _Output(io.TextIOWrapper):
@@ -38,8 +39,8 @@ class _Output(io.TextIOWrapper):
 @contextlib.contextmanager
 def output_errors() -> Generator[None]:
     """End in one line and exit code 1 where stdout can't be written; silently where its reader went away."""
-    stdout = sys.stdout
-    if not isinstance(stdout, io.TextIOWrapper):
+    stdout = cast("io.TextIOWrapper", sys.stdout)
+    if not isinstance(sys.stdout, io.TextIOWrapper):  # captured by the program around it
         yield
         return
     sys.stdout = output = _Output(
@@ -70,4 +71,4 @@ def _end(output: _Output, stdout: io.TextIOWrapper) -> None:
         return
     if not isinstance(output.failure, BrokenPipeError):
         click.echo(f"Error: cannot write the output: {output.failure.strerror}", err=True)
-    raise SystemExit(FAILURE) from None
+    raise SystemExit(_NOT_WRITTEN) from None
