@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from craig_mq.audit.database import Database
+from craig_mq.audit.errors import StoreUrlError
 from craig_mq.audit.sqlite.connection import SqliteDatabase
 from craig_mq.core.errors import DlqConfigError
 
@@ -40,6 +41,12 @@ def connector(url: str) -> Callable[[], Database]:
         return lambda: SqliteDatabase(str(path), busy_timeout_s=BUSY_TIMEOUT_S)
     if not url.startswith(_POSTGRES):
         raise DlqConfigError("url", "…", "sqlite:///FILE or postgresql://…")
+    from craig_mq.audit.postgres.settings import checked_url
+
+    try:
+        checked_url(url)
+    except StoreUrlError as error:
+        raise DlqConfigError("url", "…", str(error)) from error
 
     def connect() -> Database:
         import psycopg

@@ -7,7 +7,7 @@ defaults and documentation at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
@@ -136,11 +136,21 @@ def validate_names(queue: str, binding_keys: Sequence[str], return_route: Return
         raise DlqConfigError("binding_keys", binding_keys, "at least one key when returns go by the exchange")
 
 
+def validate_kinds(handler: object, **settings: tuple[object, type]) -> None:
+    """Check that a handler can be called and each setting is of its kind. Raises DlqConfigError."""
+    if not callable(handler):
+        raise DlqConfigError("handler", handler, "an async function of one argument")
+    for field, (value, kind) in settings.items():
+        if not isinstance(value, kind):
+            raise DlqConfigError(field, value, f"a {kind.__name__}")
+
+
 def validate_queue(queue: str, binding_keys: Sequence[str]) -> None:
     """Check the names of one queue and its bindings, as ``validate_names`` does."""
     _require_name("queue", queue)
     _require_length("queue", queue)
-    if isinstance(binding_keys, str | bytes):
+    # An iterator would be empty after this look at it, and nothing would be bound.
+    if isinstance(binding_keys, str | bytes) or not isinstance(binding_keys, Collection):
         raise DlqConfigError("binding_keys", binding_keys, "a sequence of keys, not one string")
     for key in binding_keys:
         validate_routing_key("binding_keys", key)

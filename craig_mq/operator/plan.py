@@ -146,10 +146,18 @@ def make_plan(
 
 
 def write_plan(plan: Plan, path: Path) -> str:
-    """Write the plan, readable by its owner only, to a new file; return its SHA-256. Raises OSError."""
+    """Write the plan, readable by its owner only, to a new file; return its SHA-256.
+
+    Raises OSError where the file exists or can't be written whole; then nothing is left of it.
+    """
     data = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
-    with open_new(path) as file:
-        file.write(data)
+    file = open_new(path)
+    try:
+        with file:
+            file.write(data)
+    except OSError:  # half a plan would stand in the way of a whole one
+        path.unlink()
+        raise
     return hashlib.sha256(data).hexdigest()
 
 

@@ -12,6 +12,7 @@ from craig_mq.core.config import (
     SubscriptionConfig,
     SubscriptionOptions,
     validate_exchange,
+    validate_kinds,
     validate_queue,
 )
 from craig_mq.core.delivery import Delivery
@@ -101,6 +102,7 @@ async def subscribe(
     within settle_timeout + abort_grace; the rest stays with the broker.
     """
     try:
+        validate_kinds(handler, config=(config, SubscriptionConfig), options=(options, SubscriptionOptions))
         validate_queue(queue, binding_keys)
         validate_exchange(exchange)
     except DlqConfigError as error:

@@ -8,7 +8,13 @@ from functools import lru_cache
 
 import trio
 
-from craig_mq.core.config import DlqRetryConfig, ReturnRoute, SubscriptionOptions, validate_names
+from craig_mq.core.config import (
+    DlqRetryConfig,
+    ReturnRoute,
+    SubscriptionOptions,
+    validate_kinds,
+    validate_names,
+)
 from craig_mq.core.errors import DlqConfigError
 from craig_mq.core.route import is_canonical
 from craig_mq.core.topology import topology_for
@@ -56,6 +62,7 @@ async def subscribe_dlq(
     Cancelled: both arms are cancelled, main first, each within settle_timeout + abort_grace.
     """
     try:
+        validate_kinds(handler, config=(config, DlqRetryConfig), options=(options, SubscriptionOptions))
         validate_names(queue, binding_keys, options.return_route)
     except DlqConfigError as error:
         raise SubscribeDlqError(SubscribeErrorKind.CONFIG, error) from error

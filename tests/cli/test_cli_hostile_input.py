@@ -3,6 +3,7 @@
 import http.server
 import threading
 from collections.abc import Iterator
+from io import BufferedWriter
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,23 @@ def test_a_release_plan_that_cannot_be_written_is_one_line(bench, tmp_path: Path
     refused = bench.run("parking", "release", "--plan", tmp_path / name, exit_code=2).output
     assert "cannot write" in refused
     assert bench.bodies(bench.parking) == bodies
+
+
+def test_half_a_plan_is_not_left_behind(bench, tmp_path: Path, monkeypatch) -> None:
+    """On a full disk the plan is one line and no file, so that the same command works once there is room."""
+    bench.fill(bench.capture())
+    out = tmp_path / "plan.json"
+
+    def full(path: Path) -> BufferedWriter:
+        path.touch()
+        return Path("/dev/full").open("wb")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("craig_mq.operator.plan.open_new", full)
+        refused = bench.run("quarantine", "plan", "--out", out, exit_code=2).output
+    assert "No space left" in refused
+    assert not out.exists()
+    assert bench.json("quarantine", "plan", "--out", out)["messages"] == 1
 
 
 @pytest.mark.parametrize("kind", ["edited", "folder"])

@@ -197,10 +197,18 @@ async def test_an_effect_must_not_end_the_transaction(service):
 
 
 @pytest.mark.parametrize(
-    ("url", "retention"), [("mysql://x", 60), ("sqlite:///:memory:", 60), ("sqlite:///x", 0)]
+    ("url", "retention"),
+    [
+        ("mysql://x", 60),
+        ("sqlite:///:memory:", 60),
+        ("sqlite:///x", 0),
+        ("postgresql://u:hunter2%zz@h/x", 60),
+        ("postgresql://u:1@hunter2@h/x", 60),
+    ],
 )
 async def test_what_cannot_be_opened_is_refused(url: str, retention: float):
-    """Another database, one that dies with its process, and a window of nothing are refused by name."""
-    with pytest.raises(DlqConfigError):
+    """Another database, one that dies with its process, a broken URL and a window of nothing are refused."""
+    with pytest.raises(DlqConfigError) as caught:
         async with open_inbox(url, retention=retention):
             pass
+    assert "hunter2" not in str(caught.value)

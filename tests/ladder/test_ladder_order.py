@@ -213,10 +213,16 @@ async def test_a_queue_without_our_dlx_is_refused_where_the_broker_dead_letters(
         ({"queue": "q" * 256}, "queue"),
         ({"binding_keys": "order.#"}, "binding_keys"),
         ({"exchange": "e" * 256}, "exchange"),
+        ({"binding_keys": iter(["order.#"])}, "binding_keys"),
+        ({"config": SubscriptionOptions()}, "config"),
+        ({"options": None}, "options"),
+        ({"handler": "handle"}, "handler"),
     ],
 )
-async def test_names_are_checked_before_anything_is_dialled(ladder, arguments, field: str, autojump_clock):
-    """A name that cannot be is a SubscribeError of kind CONFIG, naming the field."""
+async def test_arguments_are_checked_before_anything_is_dialled(
+    ladder, arguments, field: str, autojump_clock
+):
+    """A name or a kind that cannot be is a SubscribeError of kind CONFIG, naming the field."""
     with pytest.raises(SubscribeError) as caught:
         await ladder.subscribe(**arguments)()
     assert caught.value.kind is SubscribeErrorKind.CONFIG

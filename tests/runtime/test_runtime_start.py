@@ -35,10 +35,15 @@ async def refused(rig, **arguments):
         ({"queue": "amq.q"}, "queue"),
         ({"binding_keys": ()}, "binding_keys"),
         ({"binding_keys": "dlq.#"}, "binding_keys"),
+        ({"binding_keys": None}, "binding_keys"),
+        ({"binding_keys": iter(["dlq.#"])}, "binding_keys"),
+        ({"config": SubscriptionOptions()}, "config"),
+        ({"options": None}, "options"),
+        ({"handler": "handle"}, "handler"),
     ],
 )
 async def test_bad_names_are_refused_before_dialling(autojump_clock, rig, arguments, field):
-    """Names that cannot be are SubscribeDlqError(CONFIG) naming the field, and nothing is dialled."""
+    """Names and kinds that cannot be are SubscribeDlqError(CONFIG) naming the field; nothing is dialled."""
     error = await refused(rig, **arguments)
     assert error.kind.value == "config"
     assert isinstance(error.source, DlqConfigError)
