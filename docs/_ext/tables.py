@@ -1,6 +1,7 @@
 """Directives that render tables from the data the tests run on, so that no page can drift from it."""
 
 import tomllib
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,14 @@ class GuaranteeTable(SphinxDirective):
             self.env.note_dependency(str(folder / name))
         rows = tomllib.loads((folder / "guarantees.toml").read_text(encoding="utf-8"))["row"]
         outcomes = read_report(folder)
-        settings = [where(outcome).removeprefix("RabbitMQ ").replace(" queues", "") for outcome in outcomes]
-        heads = ["fault", "guaranteed", "not guaranteed", *settings, "on the model", "proven by"]
+        met: dict[str, Counter[str]] = defaultdict(Counter)
+        for outcome in outcomes:
+            met[where(outcome).removeprefix("RabbitMQ ").replace(" queues", "")].update(outcome.troubles)
+        heads = ["fault", "guaranteed", "not guaranteed", *met, "on the model", "proven by"]
         lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for row in rows:
             proof = f"`{row['test'].removeprefix('tests/')}`" if row["test"] else "-"
-            kept = (self._kept(row, outcome.troubles) for outcome in outcomes)
+            kept = (self._kept(row, troubles) for troubles in met.values())
             cells = (row["fault"], row["guaranteed"], row["limits"], *kept, row["model"], proof)
             lines.append(f"| {' | '.join(cells)} |")
         container = nodes.container()
@@ -82,9 +85,9 @@ class GuaranteeTable(SphinxDirective):
         return container.children
 
     @staticmethod
-    def _kept(row: dict[str, Any], troubles: dict[str, int]) -> str:
+    def _kept(row: dict[str, Any], troubles: Counter[str]) -> str:
         """Say whether a setting kept the guarantee, and how often it had to."""
-        times = sum(troubles.get(name, 0) for name in row["troubles"])
+        times = sum(troubles[name] for name in row["troubles"])
         if row["guaranteed"].startswith("Nothing:"):
             return f"nothing (met {times} times)" if times else "nothing"
         return f"kept, {times} times" if times else "not run"

@@ -28,7 +28,9 @@ _KINDS: dict[str, tuple[str, str]] = {
 @click.command()
 @click.option("--messages", default=100_000, show_default=True, help="Messages in each campaign.")
 @click.option("--events", default=200, show_default=True, help="Troubles in each campaign.")
-@click.option("--seed", default=0, show_default=True, help="Of the troubles' details.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Of the troubles' details; their order begins there."
+)
 @click.option(
     "--root",
     "roots",

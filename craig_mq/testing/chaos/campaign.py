@@ -129,7 +129,7 @@ class _Run:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(producer.run)
             for number in range(campaign.events):
-                trouble = troubles[number % len(troubles)]
+                trouble = troubles[(number + campaign.seed) % len(troubles)]
                 producer.grant(campaign.messages * (number + 1) // campaign.events)
                 await trio.sleep(stage.moment() / 2)
                 ended = self.trail.ends.total()

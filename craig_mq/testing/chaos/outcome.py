@@ -12,7 +12,7 @@ from craig_mq.testing.chaos.trouble import Place
 
 @attrs.define(frozen=True, slots=True)
 class Campaign:
-    """How much: messages to publish, troubles to make, the seed of their details, the queues' type."""
+    """How much: messages to publish, troubles to make, the seed of their order, the queues' type."""
 
     messages: int
     events: int

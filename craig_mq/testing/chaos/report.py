@@ -24,10 +24,10 @@ def read_report(folder: Path) -> list[Outcome]:
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write both files, keeping what they told of settings that were not run this time."""
+    """Write both files, keeping what they told of settings and seeds that were not run this time."""
     folder.mkdir(parents=True, exist_ok=True)
-    by_setting = {where(outcome): outcome for outcome in (*read_report(folder), *outcomes)}
-    together = [by_setting[setting] for setting in sorted(by_setting)]
+    by_run = {(where(one), one.campaign.seed): one for one in (*read_report(folder), *outcomes)}
+    together = [by_run[run] for run in sorted(by_run)]
     (folder / JSON_NAME).write_text(as_json(together), encoding="utf-8")
     (folder / PAGE_NAME).write_text(as_markdown(together), encoding="utf-8")
 
