@@ -63,12 +63,12 @@ def log_event(event: ev.Event) -> None:
         case _:
             pass
     if LOGGER.isEnabledFor(level):
-        fields = attrs.asdict(event, filter=_is_present)
+        fields = attrs.asdict(event, filter=_is_shown)
         LOGGER.log(level, message, extra={"fields": {"event": type(event).__name__, **fields}})
 
 
-def _is_present(_attribute: attrs.Attribute[object], value: object) -> bool:
-    return value is not None
+def _is_shown(attribute: attrs.Attribute[object], value: object) -> bool:
+    return value is not None and attribute.repr is not False
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, object]:

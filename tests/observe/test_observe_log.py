@@ -108,3 +108,12 @@ def test_an_exception_is_named_without_its_text() -> None:
         line = formatter.format(record)
         assert "ValueError" in line
         assert "secret" not in line
+
+
+def test_an_invocation_logs_no_original_properties(caplog: pytest.LogCaptureFixture) -> None:
+    """What an event offers to observers on demand, the original's headers, is never in a record."""
+    with caplog.at_level(logging.DEBUG, "craig_mq"):
+        log_event(ev.HandlerFinished(Q, "ok", 0.1, 1, "e-1", None, lambda: b'{"headers":{"secret":1}}'))
+    (record,) = caplog.records
+    assert "original_properties" not in record.fields
+    assert "secret" not in JsonFormatter().format(record)
