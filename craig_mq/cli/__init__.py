@@ -5,13 +5,13 @@
 The program starts without bridges, servers and clients; a group brings what it needs.
 """
 
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
+from craig_mq.cli.encoding import require_utf8, write_utf8
 from craig_mq.cli.output import output_errors
 
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -49,9 +49,6 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-_VARIABLES: Final = "CRAIG_MQ_"
-
-
 class _LazyGroup(click.Group):
     """A group whose subgroups are modules, imported when invoked; its output is written, or it says so."""
 
@@ -60,13 +57,8 @@ class _LazyGroup(click.Group):
             return super().main(*args, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what is not UTF-8 before anything uses it: no broker or ledger can hold such a text."""
-        for position, text in enumerate(args, 1):
-            if not _is_utf8(text):
-                raise click.UsageError(f"argument {position} is not UTF-8", ctx)
-        for name, text in os.environ.items():
-            if name.startswith(_VARIABLES) and not _is_utf8(text):
-                raise click.UsageError(f"the variable {name} is not UTF-8", ctx)
+        write_utf8()
+        require_utf8(args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -82,14 +74,6 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in sorted(_GROUPS.items())])
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @click.group(cls=_LazyGroup)

@@ -1,6 +1,9 @@
 """What nobody should type, and what nobody should have left on the disk: one line each, never a traceback."""
 
 import http.server
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from io import BufferedWriter
@@ -36,6 +39,16 @@ def test_bytes_that_are_no_text_are_refused_before_anything_uses_them(arguments,
     assert result.exit_code == 2
     assert words in result.stderr
     assert "hunter2" not in result.output
+
+
+def test_a_locale_without_an_arrow_ends_no_command() -> None:
+    """Under a locale that is ASCII the doctor still prints its findings, in UTF-8."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "CRAIG_MQ_AMQP_URL": "memory://"}
+    command = (sys.executable, "-m", "craig_mq", "doctor", "--queue", "q")
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.stderr == b""
+    assert "→" in done.stdout.decode()
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize(
