@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import TypeAlias
 
 import attrs
@@ -32,16 +31,22 @@ class GroupLimits:
     waiting: int = attrs.field(default=1024, validator=attrs.validators.gt(0))
 
 
-@attrs.define(slots=True, eq=False)
 class _Pending:
-    entry: Entry
-    done: trio.Event = attrs.field(factory=trio.Event)
-    verdict: Verdict | None = None
-    abandoned: bool = False
+    """A row whose ``record`` waits; ``abandoned`` once it was cancelled."""
+
+    __slots__ = ("abandoned", "entry", "task", "verdict")
+
+    def __init__(self, entry: Entry, task: trio.lowlevel.Task) -> None:
+        self.entry = entry
+        self.task = task
+        self.verdict: Verdict | None = None
+        self.abandoned = False
 
     def settle(self, verdict: Verdict) -> None:
+        """Tell what became of it, once."""
         self.verdict = verdict
-        self.done.set()
+        if not self.abandoned:
+            trio.lowlevel.reschedule(self.task)
 
 
 def _failed(error: Exception) -> DlqError[Exception]:
@@ -52,14 +57,19 @@ def _failed(error: Exception) -> DlqError[Exception]:
 class GroupCommitter:
     """Collects rows into groups and hands each group to ``commit``, one at a time for each ``run``.
 
-    The group belongs to the committer's task, never to a caller: a cancelled caller can't stop or
-    hold a commit that others wait for.
+    One ``run`` gathers at a time, so that rows come together instead of being dealt out. The group
+    belongs to the committer's task, never to a caller: a cancelled caller can't stop or hold a commit
+    that others wait for.
     """
 
     def __init__(self, commit: Commit, limits: GroupLimits) -> None:
         self._commit = commit
         self._limits = limits
-        self._send, self._receive = trio.open_memory_channel[_Pending](limits.waiting)
+        self._queue: deque[_Pending] = deque()
+        self._room = trio.lowlevel.ParkingLot()
+        self._gathering = trio.Lock()
+        self._idle: trio.lowlevel.Task | None = None
+        self._closed = False
 
     async def record(self, entry: Entry) -> RowOutcome:
         """Wait until ``entry`` is committed and return what it became.
@@ -68,14 +78,20 @@ class GroupCommitter:
         formed: nothing is written. Cancelled later: the group goes on without the caller, the row
         may be committed, and a redelivery of the same token is absorbed as a phantom.
         """
-        pending = _Pending(entry)
-        try:
-            await self._send.send(pending)
-            await pending.done.wait()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise _failed(StoreClosed("the store is closed")) from None
-        finally:
+        while len(self._queue) >= self._limits.waiting and not self._closed:
+            await self._room.park()
+        if self._closed:
+            await trio.lowlevel.checkpoint()
+            raise _failed(StoreClosed("the store is closed"))
+        pending = _Pending(entry, trio.lowlevel.current_task())
+        self._queue.append(pending)
+        self._wake()
+
+        def leave(_: object) -> trio.lowlevel.Abort:
             pending.abandoned = True
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
         verdict = pending.verdict
         if isinstance(verdict, Exception):
             raise _failed(verdict) from verdict
@@ -85,50 +101,71 @@ class GroupCommitter:
 
     def close(self) -> None:
         """Take no more rows; what already waits is still committed."""
-        self._send.close()
+        self._closed = True
+        self._room.unpark_all()
+        self._wake()
 
     async def run(self) -> None:
         """Commit groups until closed and empty. Cancelled: the group in hand is finished, the rest fails."""
-        held: deque[_Pending] = deque()
-        await trio.lowlevel.checkpoint()
         try:
-            async for first in self._receive:
-                held.append(first)
-                while held:
-                    self._take_waiting(held)
-                    if len(held) < self._limits.rows:
-                        await trio.sleep(self._limits.delay_s)
-                        self._take_waiting(held)
-                    if group := self._form(held):
-                        await self._commit_group(group)
+            while True:
+                async with self._gathering:
+                    group = await self._gather()
+                if not group:
+                    return
+                await self._commit_group(group)
         finally:
-            self._refuse(held)
+            self.close()
+            self._refuse(self._queue)
+            self._queue.clear()
 
-    def _take_waiting(self, held: deque[_Pending]) -> None:
-        while len(held) < self._limits.rows:
-            try:
-                held.append(self._receive.receive_nowait())
-            except (trio.WouldBlock, trio.EndOfChannel):
-                return
+    async def _gather(self) -> list[_Pending]:
+        """Wait for a group; an empty one once closed and nothing waits."""
+        while True:
+            while not self._queue:
+                if self._closed:
+                    await trio.lowlevel.checkpoint()
+                    return []
+                await self._wait_row()
+            if len(self._queue) < self._limits.rows:
+                await trio.sleep(self._limits.delay_s)
+            if group := self._form():
+                return group
 
-    def _form(self, held: deque[_Pending]) -> list[_Pending]:
-        """Move a group out of ``held``: within the limits, each token once; the rest waits for the next."""
+    def _form(self) -> list[_Pending]:
+        """Take a group out of the queue: within the limits, each token once; the rest waits for the next."""
         group: list[_Pending] = []
         tokens: set[str] = set()
+        kept: list[_Pending] = []
         size = 0
-        for _ in range(len(held)):
-            pending = held.popleft()
-            token = pending.entry.row.token
+        for _ in range(min(len(self._queue), self._limits.rows)):
+            pending = self._queue.popleft()
             if pending.abandoned:
                 continue
-            if token in tokens or (group and size + len(pending.entry.row.body) > self._limits.body_bytes):
-                held.append(pending)
+            row = pending.entry.row
+            if row.token in tokens or (group and size + len(row.body) > self._limits.body_bytes):
+                kept.append(pending)
                 continue
             group.append(pending)
-            size += len(pending.entry.row.body)
-            if token is not None:
-                tokens.add(token)
+            size += len(row.body)
+            if row.token is not None:
+                tokens.add(row.token)
+        self._queue.extendleft(reversed(kept))
+        self._room.unpark_all()
         return group
+
+    async def _wait_row(self) -> None:
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._idle = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._idle = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(leave)
+
+    def _wake(self) -> None:
+        if self._idle is not None:
+            task, self._idle = self._idle, None
+            trio.lowlevel.reschedule(task)
 
     async def _commit_group(self, group: list[_Pending]) -> None:
         try:
@@ -142,12 +179,7 @@ class GroupCommitter:
             pending.settle(verdict)
         await trio.lowlevel.cancel_shielded_checkpoint()
 
-    def _refuse(self, group: Iterable[_Pending]) -> None:
-        self._send.close()
+    @staticmethod
+    def _refuse(group: Iterable[_Pending]) -> None:
         for pending in group:
             pending.settle(StoreClosed("the store closed before this row was committed"))
-        with suppress(trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
-            while True:
-                self._receive.receive_nowait().settle(
-                    StoreClosed("the store closed before this row was taken")
-                )
