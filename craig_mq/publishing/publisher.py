@@ -10,6 +10,7 @@ from typing import Self
 
 import trio
 
+from craig_mq.core.config import validate_exchange
 from craig_mq.core.delivery import Publication
 from craig_mq.core.envelope import EventEnvelope
 from craig_mq.core.outcome import Confirmation, Unconfirmed
@@ -62,6 +63,7 @@ class Publisher:
     way on it resolves to ``Unconfirmed`` and is never repeated here: whether to publish again is the
     caller's to decide, and the envelope's id lets an inbox tell the copies apart.
 
+    Raises DlqConfigError for an exchange's name that cannot be.
     Leaving the block waits for what is under way, also when it is left by an exception. Cancelled: the
     connection is reset, and outcomes of publishes under way are unknown.
     """
@@ -74,6 +76,7 @@ class Publisher:
         options: PublisherOptions = DEFAULT_OPTIONS,
         sources: Sources = SYSTEM_SOURCES,
     ) -> None:
+        validate_exchange(exchange)
         self._exchange = exchange
         self._options = options
         self._sources = sources
@@ -109,28 +112,39 @@ class Publisher:
         """Publish one event and return what became of it; by default under its ``event_type``.
 
         Only ``Acked`` means stored and routed. Raises EnvelopeNotSerializable or DlqConfigError for an
-        event that cannot be published, before anything is sent. Cancelled: the outcome is unknown.
+        event that cannot be published, before anything is sent, and RuntimeError outside the publisher's
+        block, where nothing could ever be sent. Cancelled: the outcome is unknown.
         """
         return await self.publish_raw(event_publication(envelope, self._exchange, routing_key, self._sources))
 
     async def publish_raw(self, publication: Publication) -> Confirmation:
         """As ``publish``, for a message built elsewhere; its message_id must be fresh."""
+        self._entered()
         async with self._slots:
             return await self._bounded(publication)
 
     async def submit(self, envelope: EventEnvelope, *, routing_key: str | None = None) -> Pending:
         """Begin to publish one event and return at once, or as soon as a slot is free (back-pressure).
 
-        No order is promised between publishes that are under way together. Raises as ``publish`` does.
+        No order is promised between publishes that are under way together. Raises as ``publish`` does,
+        also where the block is left while it waits.
         Cancelled: nothing was begun.
         """
         publication = event_publication(envelope, self._exchange, routing_key, self._sources)
-        if self._tasks is None:
-            raise RuntimeError("the publisher's block was not entered, or is left")
+        self._entered()
         pending = Pending()
         await self._slots.acquire_on_behalf_of(pending)
-        self._tasks.start_soon(self._resolve, pending, publication)
+        try:
+            self._entered().start_soon(self._resolve, pending, publication)
+        except RuntimeError:  # the block was left meanwhile: the next one in the line must hear it, too
+            self._slots.release_on_behalf_of(pending)
+            raise
         return pending
+
+    def _entered(self) -> trio.Nursery:
+        if self._tasks is None:
+            raise RuntimeError("the publisher's block was not entered, or is left")
+        return self._tasks
 
     async def _resolve(self, pending: Pending, publication: Publication) -> None:
         outcome: Confirmation | None = None
@@ -186,12 +200,14 @@ class Publisher:
         failure: Exception | None = None
         async with trio.open_nursery() as outer:
             await outer.start(tree.run)
-            async with trio.open_nursery() as self._tasks:
-                try:
-                    yield
-                except Exception as error:  # noqa: BLE001 - raised below as it was, in no group
-                    failure = error
-            self._tasks = None
+            try:
+                async with trio.open_nursery() as self._tasks:
+                    try:
+                        yield
+                    except Exception as error:  # noqa: BLE001 - raised below as it was, in no group
+                        failure = error
+            finally:
+                self._tasks = None
             tree.shutdown("the publisher's block was left")
         if failure is not None:
             raise failure

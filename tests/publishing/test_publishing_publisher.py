@@ -188,8 +188,9 @@ async def test_leaving_waits_for_what_is_under_way(
         pending = await publisher.submit(event())
     assert pending.outcome == Acked()
     assert broker.connections == ()
-    with pytest.raises(RuntimeError, match="block"):
-        await publisher.submit(event())
+    for publish in (publisher.submit, publisher.publish):
+        with pytest.raises(RuntimeError, match="block"):
+            await publish(event())
 
 
 async def test_cancelling_resets_and_resolves(
