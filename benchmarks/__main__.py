@@ -14,7 +14,7 @@ from benchmarks import extras, plan
 from benchmarks.broker import BenchBroker
 from benchmarks.plan import Block
 from benchmarks.report import document, show
-from benchmarks.running import Budget, Findings, run_blocks
+from benchmarks.running import Budget, Findings, Say, run_blocks
 from craig_mq.testing.rabbitmq import RabbitNode
 
 QUICK_S, FULL_S = 75.0, 15 * 60.0
@@ -31,6 +31,20 @@ def only(blocks: list[Block], workload: str | None) -> list[Block]:
         for block in blocks
     ]
     return [block for block in kept if block.series]
+
+
+def beyond_the_head(
+    node: RabbitNode, workload: str | None, budget: Budget, findings: Findings, say: Say
+) -> None:
+    """The rest of the full run, the more telling first."""
+    broker = BenchBroker(node)
+    with_extras = workload in (None, "core", "extras")
+    if with_extras:
+        extras.run(node, budget, findings, say)
+    run_blocks(only(plan.grid(plan.FIRST_GRID), workload), broker, budget, findings, say)
+    if with_extras:
+        extras.queued(broker, (extras.MOST_QUEUED,), budget, findings, say)
+    run_blocks(only(plan.grid(plan.SECOND_GRID), workload), broker, budget, findings, say)
 
 
 @click.command()
@@ -55,12 +69,10 @@ def main(
             console.print(f"[dim]{budget.spent:6.1f} s[/]  {text}", highlight=False)
 
         say(f"RabbitMQ runs; {os.cpu_count()} cores, load {before:.1f}")
-        blocks = only(plan.quick() if quick else plan.full(), workload)
-        head, rest = blocks[:3], blocks[3:]
-        run_blocks(head, BenchBroker(node), budget, findings, say)
-        if not quick and workload in (None, "core", "extras"):
-            extras.run(node, budget, findings, say)
-        run_blocks(rest, BenchBroker(node), budget, findings, say)
+        broker = BenchBroker(node)
+        run_blocks(only(plan.quick() if quick else plan.head(), workload), broker, budget, findings, say)
+        if not quick:
+            beyond_the_head(node, workload, budget, findings, say)
         show(findings, Console())
         results = document(
             "quick" if quick else workload or "full", node, findings, (before, os.getloadavg()[0])

@@ -19,6 +19,9 @@ PEERS: dict[str, list[str]] = {
     "aio-pika-uvloop": ["benchmarks.peers.aio_pika_loop", "uvloop"],
     "faststream": ["benchmarks.peers.faststream_loop"],
 }
+IN_MEMORY = ("memory",)
+"""The embedded broker: client and broker in one process, nothing to fill or to count outside it."""
+
 OWN: dict[str, str] = {"native": "native", "aio-pika-transport": "aio-pika"}
 LIMIT_S = 300
 
@@ -42,22 +45,38 @@ def _command(cell: Cell, url: str, count: int) -> list[str]:
 
 def run_client(cell: Cell, broker: BenchBroker, count: int) -> Sample:
     """Fill the queue, let the client work, and check at the broker that it did all of it."""
+    if cell.client in IN_MEMORY:
+        return run_in_memory(cell, count)
     broker.fill(count, cell.body_bytes)
     if cell.workload == "replay":
         _run(replace(cell, workload="park"), broker, count)
     return _run(cell, broker, count)
 
 
+def run_in_memory(cell: Cell, count: int) -> Sample:
+    """Let a process of its own fill an embedded broker and work on it."""
+    numbers = [str(count), str(cell.body_bytes), "1", str(cell.prefetch)]
+    return _sample(cell, ["benchmarks.own.core", cell.workload, *numbers], count)
+
+
 def _run(cell: Cell, broker: BenchBroker, count: int) -> Sample:
-    command = [sys.executable, "-m", *_command(cell, broker.url, count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
-    if done.returncode != 0:
-        raise BenchmarkFailed(f"{cell.client} failed on {cell.workload}: {done.stderr[-2000:]}")
-    measured = json.loads(done.stdout.splitlines()[-1])
+    sample = _sample(cell, _command(cell, broker.url, count), count)
     expected = _expected(cell, count)
     found = broker.depths(expected)
     if {queue: depth for queue, depth in found.items() if depth} != expected:
         raise BenchmarkFailed(f"{cell.client} on {cell.workload}: the broker holds {found}, not {expected}")
+    return sample
+
+
+def _sample(cell: Cell, module_and_arguments: list[str], count: int) -> Sample:
+    command = [sys.executable, "-m", *module_and_arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise BenchmarkFailed(f"{cell.client} on {cell.workload}: not done in {LIMIT_S} s") from error
+    if done.returncode != 0:
+        raise BenchmarkFailed(f"{cell.client} failed on {cell.workload}: {done.stderr[-2000:]}")
+    measured = {name: value for line in done.stdout.splitlines() for name, value in json.loads(line).items()}
     return Sample(count, measured["seconds"], measured["cpu_seconds"], measured.get("peak_kib", 0))
 
 

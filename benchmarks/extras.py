@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from benchmarks.broker import BenchBroker
-from benchmarks.clients import LIMIT_S, run_client
+from benchmarks.clients import LIMIT_S, BenchmarkFailed, run_client
 from benchmarks.followed import latency, recovery
 from benchmarks.measurement import Cell, Measurement, Sample
+from benchmarks.own.allocations import build
 from benchmarks.running import Budget, Findings, Say
 from craig_mq.testing.rabbitmq import RabbitNode
 
 CORE = ("settle", "park", "quarantine", "bare_settle", "bare_park")
 CORE_COUNT, CORE_ROUNDS = 10_000, 5
 SUBSCRIPTIONS = (1, 10, 100, 500)
-QUEUED = (1_000, 10_000, 100_000, 1_000_000)
+QUEUED, MOST_QUEUED = (1, 1_000, 10_000, 100_000), 1_000_000
+DISPOSITIONS = ("settle", "park", "quarantine")
+COUNTED = 1_000
 
 
 def run(node: RabbitNode, budget: Budget, findings: Findings, say: Say) -> None:
@@ -25,6 +30,7 @@ def run(node: RabbitNode, budget: Budget, findings: Findings, say: Say) -> None:
     broker = BenchBroker(node)
     steps = (
         ("core", 40, lambda: _core(findings, say)),
+        ("allocations", 10, _allocations),
         ("capture_size", 15, lambda: _own("capture")),
         ("subscriptions", 30, lambda: [_subscriptions(number, say) for number in SUBSCRIPTIONS]),
         ("idle", 15, lambda: _own("idle", node.url, "60", "native")),
@@ -44,7 +50,7 @@ def run(node: RabbitNode, budget: Budget, findings: Findings, say: Say) -> None:
         if found is not None:
             findings.details[name] = found
             say(f"  {json.dumps(found)}")
-    findings.details["queued"] = _queued(broker, budget, findings, say)
+    queued(broker, QUEUED, budget, findings, say)
 
 
 def _own(module: str, *arguments: str) -> Any:
@@ -62,7 +68,7 @@ def _core(findings: Findings, say: Say) -> None:
     samples: dict[str, list[Sample]] = {workload: [] for workload in CORE}
     for _ in range(CORE_ROUNDS):
         for workload in CORE:
-            found = _own("core", workload, str(CORE_COUNT), "512")
+            found = _own("core", workload, str(CORE_COUNT), "512", "1", "256")
             samples[workload].append(Sample(found["messages"], found["seconds"], found["cpu_seconds"]))
     for workload, seen in samples.items():
         one = Measurement.of(Cell(f"core_{workload}", "memory", 256, 512), seen)
@@ -70,8 +76,24 @@ def _core(findings: Findings, say: Say) -> None:
         say(f"  {one.workload:<18} {one.msgs_per_s:>9,.0f}/s {one.cpu_us_per_msg:>8,.1f} µs CPU")
 
 
+def _allocations() -> list[dict[str, Any]] | None:
+    """Allocations a delivery, by disposition: those of the second half of a run, so that no start counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = build(Path(folder))
+        if library is None:
+            return None
+        rows: list[dict[str, Any]] = []
+        for workload in DISPOSITIONS:
+            few, many = (
+                _own("core", workload, str(count), "512", "1", "256", str(library))["allocations"]
+                for count in (COUNTED, 2 * COUNTED)
+            )
+            rows.append({"workload": workload, "allocations_per_delivery": round((many - few) / COUNTED)})
+        return rows
+
+
 def _subscriptions(number: int, say: Say) -> dict[str, float]:
-    found = _own("core", "settle", "20000", "512", str(number))
+    found = _own("core", "settle", "20000", "512", str(number), "256")
     row = {
         "subscriptions": number,
         "cpu_us_per_msg": round(found["cpu_seconds"] / found["messages"] * 1e6, 1),
@@ -90,21 +112,24 @@ def _half_load(findings: Findings) -> float:
 HALF_OF = ("park", "native")
 
 
-def _queued(
-    broker: BenchBroker, budget: Budget, findings: Findings, say: Say
-) -> list[dict[str, float | int]]:
+def queued(
+    broker: BenchBroker, counts: tuple[int, ...], budget: Budget, findings: Findings, say: Say
+) -> None:
     """Settle ever longer queues: the client's peak memory must not depend on what is queued."""
-    rows: list[dict[str, float | int]] = []
-    per_message = 1 / 2_000
-    for count in QUEUED:
-        if not budget.has(count * per_message):
+    rows = findings.details.setdefault("queued", [])
+    for count in counts:
+        # What the longest so far took tells what this one will.
+        seconds = max((row["took_s"] / row["queued"] for row in rows[-1:]), default=0.0) * count
+        if not budget.has(seconds):
             findings.left_out.append(f"settling {count} queued messages")
             continue
         before = budget.spent
-        sample = run_client(Cell("settle", "native", 256, 512), broker, count)
-        per_message = (budget.spent - before) / count
-        rows.append(
-            {"queued": count, "msgs_per_s": round(count / sample.seconds, 1), "peak_kib": sample.peak_kib}
-        )
+        try:
+            sample = run_client(Cell("settle", "native", 256, 512), broker, count)
+        except BenchmarkFailed as failure:
+            findings.failed.append(f"{count} queued: {failure}")
+            continue
+        took_s = round(budget.spent - before, 1)
+        rate = round(count / sample.seconds, 1)
+        rows.append({"queued": count, "msgs_per_s": rate, "peak_kib": sample.peak_kib, "took_s": took_s})
         say(f"  {rows[-1]}")
-    return rows

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.clients import OWN, peers_here
+from benchmarks.clients import IN_MEMORY, OWN, peers_here
 from benchmarks.measurement import Cell
 
 KIB = 1024
-SMALL = 512
+SMALL, MEDIUM, LARGE = 512, 16 * KIB, KIB * KIB
 SLOW = ("aio-pika-transport", "aio-pika-asyncio", "aio-pika-uvloop", "faststream")
 """Clients that get fewer messages and rounds: their figures settle soon, and they take long."""
+
+WORKLOADS = ("settle", "park", "quarantine", "audit", "replay")
+FIRST_GRID = ((256, SMALL), (1, SMALL), (256, MEDIUM), (256, LARGE), (16, SMALL), (64, SMALL))
+SECOND_GRID = tuple((prefetch, body) for body in (MEDIUM, LARGE) for prefetch in (1, 16, 64))
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class Block:
     series: tuple[Series, ...]
 
 
-def _park(client: str, count: int, rounds: int, prefetch: int = 256, body: int = SMALL) -> Series:
-    return Series(Cell("park", client, prefetch, body), count, rounds)
+def _park(client: str, count: int, rounds: int) -> Series:
+    return Series(Cell("park", client, 256, SMALL), count, rounds)
 
 
 def quick() -> list[Block]:
@@ -45,49 +49,49 @@ def quick() -> list[Block]:
     return [Block("park, prefetch 256, 512 bytes", (*fast, *slow, settle))]
 
 
-def full() -> list[Block]:
-    """Everything, the most important first: what does not fit the time is left out and named."""
-    here = peers_here()
-    others = [name for name in here if name not in ("pika", "librabbitmq")]
-    head = [_park("native", 8_000, 5), _park("pika", 8_000, 5)]
-    if "librabbitmq" in here:
-        head.append(_park("librabbitmq", 8_000, 5))
-    head.append(Series(Cell("settle", "native", 256, SMALL), 8_000, 5))
-    slower = [_park(name, *((2_000, 2) if name in SLOW else (8_000, 3))) for name in others]
-    slower.append(_park("aio-pika-transport", 1_000, 2))
-    blocks = [
-        Block("park and settle, prefetch 256, 512 bytes", tuple(head)),
-        Block("park by other clients, prefetch 256, 512 bytes", tuple(slower)),
-        _workloads(),
+def head() -> list[Block]:
+    """The acceptance line with all its rounds."""
+    fast = [name for name in ("native", "pika", "librabbitmq") if name in ("native", *peers_here())]
+    series = [_park(name, 8_000, 5) for name in fast]
+    series.append(Series(Cell("settle", "native", 256, SMALL), 8_000, 5))
+    series += [_park(name, 1_500, 2) for name in ("aio-pika-asyncio", "aio-pika-transport")]
+    return [Block("park and settle, prefetch 256, 512 bytes", tuple(series))]
+
+
+def grid(points: tuple[tuple[int, int], ...]) -> list[Block]:
+    """Each workload by each of our clients, and each peer's park, at each prefetch and body size."""
+    measured = {series.cell for block in head() for series in block.series}
+    return [_point(prefetch, body, measured) for prefetch, body in points]
+
+
+def _point(prefetch: int, body: int, measured: set[Cell]) -> Block:
+    cells = [
+        Cell(workload, client, prefetch, body) for workload in WORKLOADS for client in (*OWN, *IN_MEMORY)
     ]
-    blocks += [_prefetch(here, prefetch) for prefetch in (1, 16, 64)]
-    blocks += [_body(here, body, count) for body, count in ((16 * KIB, 3_000), (KIB * KIB, 60))]
-    return blocks
-
-
-def _workloads() -> Block:
-    native = [
-        Series(Cell("quarantine", "native", 256, SMALL), 10_000, 3),
-        Series(Cell("audit", "native", 256, SMALL), 10_000, 3),
-        Series(Cell("replay", "native", 256, SMALL), 2_000, 3),
+    cells += [Cell("park", peer, prefetch, body) for peer in peers_here()]
+    rounds = 3 if (prefetch, body) == (1, SMALL) else 1
+    series = [
+        Series(cell, _count(cell), rounds if _is_compared(cell) else 1)
+        for cell in cells
+        if cell not in measured
     ]
-    bridged = [
-        Series(Cell(workload, "aio-pika-transport", 256, SMALL), 600, 1)
-        for workload in ("settle", "quarantine", "audit", "replay")
-    ]
-    return Block("settle, quarantine, audit, replay", (*native, *bridged))
+    return Block(f"prefetch {prefetch}, {body} bytes", tuple(series))
 
 
-def _prefetch(here: list[str], prefetch: int) -> Block:
-    count = {1: 1_500, 16: 6_000, 64: 10_000}[prefetch]
-    series = [_park(name, count, 3, prefetch) for name in ("native", *here) if name not in SLOW]
-    series += [_park(name, 500, 1, prefetch) for name in (*here, *OWN) if name in SLOW]
-    series.append(Series(Cell("settle", "native", prefetch, SMALL), count, 2))
-    return Block(f"prefetch {prefetch}, 512 bytes", tuple(series))
+def _is_compared(cell: Cell) -> bool:
+    """What the latency and the replay target are about."""
+    return (cell.workload, cell.client) == ("replay", "native") or (
+        cell.workload == "park" and cell.client not in (*SLOW, *IN_MEMORY)
+    )
 
 
-def _body(here: list[str], body: int, count: int) -> Block:
-    series = [_park(name, count, 2, 256, body) for name in ("native", *here) if name not in SLOW]
-    series += [_park(name, count // 5, 1, 256, body) for name in ("aio-pika-asyncio", "aio-pika-transport")]
-    series.append(Series(Cell("settle", "native", 256, body), count, 2))
-    return Block(f"prefetch 256, {body} bytes", tuple(series))
+def _count(cell: Cell) -> int:
+    """So many messages that a cell takes about a second on two idle cores."""
+    count = {1: 600, 16: 2_000, 64: 3_000, 256: 4_000}[cell.prefetch]
+    if cell.workload == "replay":
+        count = 600
+    if cell.body_bytes == LARGE:
+        count = 20
+    elif cell.body_bytes == MEDIUM:
+        count //= 2
+    return max(10, count // 6) if cell.client in SLOW else count

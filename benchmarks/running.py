@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.broker import BenchBroker
 from benchmarks.clients import BenchmarkFailed, run_client
@@ -36,7 +37,7 @@ class Findings:
     """What was measured, what was left out for want of time, what failed."""
 
     measurements: list[Measurement] = field(default_factory=list)
-    details: dict[str, object] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
@@ -44,10 +45,10 @@ class Findings:
 def run_blocks(
     blocks: list[Block], broker: BenchBroker, budget: Budget, findings: Findings, say: Say
 ) -> None:
-    """Run block after block; all but the first round of the first begin only within the budget."""
+    """Run block after block; what comes after the first measurements begins only within the budget."""
     for block in blocks:
         if findings.measurements and not budget.has():
-            findings.left_out.append(block.name)
+            findings.left_out.append(f"all of {block.name}")
             continue
         say(block.name)
         samples = _interleaved(block, broker, budget, findings, say)
@@ -59,11 +60,12 @@ def _interleaved(
 ) -> dict[Cell, list[Sample]]:
     samples: dict[Cell, list[Sample]] = {}
     skipped: dict[Cell, int] = {}
+    first = not findings.measurements
     for number in range(max(series.rounds for series in block.series)):
         for series in block.series:
             if number >= series.rounds:
                 continue
-            if number and not budget.has():
+            if (number or not first) and not budget.has():
                 skipped[series.cell] = skipped.get(series.cell, 0) + 1
                 continue
             try:
@@ -75,7 +77,8 @@ def _interleaved(
             samples.setdefault(series.cell, []).append(sample)
             say(f"  {_line(series.cell, sample)}")
     findings.left_out += [
-        f"{rounds} of the rounds of {cell.workload} by {cell.client} at prefetch {cell.prefetch}"
+        f"{rounds} round{'s' if rounds > 1 else ''} of {cell.workload} by {cell.client} at prefetch "
+        f"{cell.prefetch} and {cell.body_bytes} bytes"
         for cell, rounds in skipped.items()
     ]
     return samples

@@ -59,9 +59,9 @@ def failing(disposition: Disposition) -> Handler:
     return handler
 
 
-async def handler_for(job: Job, stack: AsyncExitStack) -> Handler:
+async def handler_for(workload: str, stack: AsyncExitStack) -> Handler:
     """The handler of a workload; ``audit`` writes to a fresh SQLite ledger with every guarantee on."""
-    match job.workload:
+    match workload:
         case "park":
             return failing(Disposition.TRANSIENT_PARK)
         case "quarantine":
@@ -105,7 +105,7 @@ async def measure(job: Job) -> None:
     config = DlqRetryConfig(parking_ttl=1 if job.workload == "replay" else DAY_S)
     options = SubscriptionOptions(prefetch=job.prefetch, concurrency=job.prefetch)
     async with AsyncExitStack() as stack:
-        handler = await handler_for(job, stack)
+        handler = await handler_for(job.workload, stack)
         broker = await stack.enter_async_context(open_broker(job.url, transport=job.transport))
         nursery = await stack.enter_async_context(trio.open_nursery())
         watch = Stopwatch()
