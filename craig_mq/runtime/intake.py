@@ -8,6 +8,7 @@ scope is also how the intake wakes a waiting worker when it pauses, stops, or ha
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import trio
@@ -19,7 +20,11 @@ Resumed = TypeVar("Resumed")
 
 
 class Intake(Generic[Resumed]):
-    """One session's consumer, which may be away for a while, and its retries that are due."""
+    """One session's consumer, which may be away for a while, and its retries that are due.
+
+    ``reinforce``, while there is one, is called when work was taken or is due, so that another worker can be
+    started where none waits: an idle session needs one, not ``concurrency`` of them.
+    """
 
     def __init__(self) -> None:
         self._consumer: Consumer | None = None
@@ -27,6 +32,12 @@ class Intake(Generic[Resumed]):
         self._idle: set[trio.CancelScope] = set()
         self._changed = trio.Event()
         self.stopped = False
+        self.reinforce: Callable[[], None] | None = None
+
+    @property
+    def somebody_waits(self) -> bool:
+        """Whether a worker waits for something to do."""
+        return bool(self._idle)
 
     @property
     def consuming(self) -> bool:
@@ -56,6 +67,8 @@ class Intake(Generic[Resumed]):
         self._change()
         if self._idle:
             self._idle.pop().cancel(reason=reason)
+        elif self.reinforce is not None:
+            self.reinforce()
 
     def due_nowait(self) -> Resumed | None:
         """Take a retry that is due, if there is one."""

@@ -32,14 +32,11 @@ class QueueConsumer(Generic[F]):
         self._options = live.plan.options
         self._intake = intake
         self._performer = performer
-        invoker = Invoker[F](live.plan, performer.call)
-        self._bounds = Deadlines(invoker.handler_timeout_s, "the handler took too long")
+        self._invoker = Invoker[F](live.plan, performer.call)
+        self._bounds = Deadlines(self._invoker.handler_timeout_s, "the handler took too long")
         self._copies = Copies(live.publishing, performer.copy)
-        self._workers = [
-            Worker[F](self, live.ending, intake, invoker, performer, copies=self._copies, bounds=self._bounds)
-            for _ in range(self._options.concurrency)
-        ]
-        self._working = len(self._workers)
+        self._workers: list[Worker[F]] = []
+        self._working = 0
         self._workers_ended = trio.Event()
         self._tasks: trio.Nursery | None = None
 
@@ -65,8 +62,8 @@ class QueueConsumer(Generic[F]):
             tasks.start_soon(self._bounds.run)
             tasks.start_soon(self._copies.run)
             tasks.start_soon(self._report_stuck)
-            for worker in self._workers:
-                tasks.start_soon(worker.run, self._worker_ended)
+            self._start_worker(tasks)
+            self._intake.reinforce = self._reinforce
             await self._live.ending.wait()
             await self._wind_down()
             tasks.cancel_scope.cancel(reason="the session is over")
@@ -87,6 +84,29 @@ class QueueConsumer(Generic[F]):
     async def _consume(self) -> None:
         consumer = await self._live.channel.consume(self._live.plan.queue, prefetch=self._options.prefetch)
         self._intake.attach(consumer)
+
+    def _start_worker(self, tasks: trio.Nursery) -> None:
+        worker = Worker[F](
+            self,
+            self._live.ending,
+            self._intake,
+            self._invoker,
+            self._performer,
+            copies=self._copies,
+            bounds=self._bounds,
+        )
+        self._workers.append(worker)
+        self._working += 1
+        tasks.start_soon(worker.run, self._worker_ended)
+
+    def _reinforce(self) -> None:
+        """Start one worker more where all are busy, up to ``concurrency``; then there is no more to ask."""
+        if self._tasks is None or self._intake.somebody_waits:
+            return
+        if len(self._workers) < self._options.concurrency:
+            self._start_worker(self._tasks)
+        else:
+            self._intake.reinforce = None
 
     def _worker_ended(self) -> None:
         self._working -= 1

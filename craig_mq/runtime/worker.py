@@ -126,6 +126,7 @@ class Worker(Generic[F]):
         Cancelled: the delivery in hand stays unacked.
         """
         try:
+            self._take_first()
             while not self._ending.noted and (self._flight or await self._intake.opened()):
                 with trio.CancelScope() as self._scope:
                     await self._handle_many()
@@ -137,7 +138,7 @@ class Worker(Generic[F]):
 
     async def _handle_many(self) -> None:
         """Go on from delivery to delivery until the scope is cancelled or the session ends."""
-        scope, ending, performer = self._scope, self._ending, self._performer
+        scope, ending, performer, intake = self._scope, self._ending, self._performer, self._intake
         taken = 0
         while not (self._interrupted or ending.noted):
             taken += 1
@@ -151,6 +152,8 @@ class Worker(Generic[F]):
                 flight = await self._wait(scope)
             if flight is None:
                 return
+            if intake.reinforce is not None:
+                intake.reinforce()
             self._flight = flight
             if isinstance(flight.effect, Invoke):
                 await self._invoke(flight, flight.effect.attempt, scope)
@@ -185,6 +188,13 @@ class Worker(Generic[F]):
             self._invoker.returned(flight, attempt, began)
         finally:
             self._bounds.end(scope)
+
+    def _take_first(self) -> None:
+        """Take what this worker was started for, if it is still there."""
+        if not (self._interrupted or self._ending.noted):
+            self._flight = self._take()
+            if self._flight is not None:
+                self._performer.report_in_flight()
 
     def _take(self) -> F | None:
         """Take a retry that is due, or else a delivery that has come."""
