@@ -1,7 +1,7 @@
 """Resident memory of idle subscriptions: ``python -m benchmarks.own.idle URL MANY TRANSPORT``.
 
-Prints one JSON object: KiB with one subscription, with MANY, and per additional one, its two
-connections and everything behind them included.
+Prints one JSON object: KiB with MANY subscriptions, per additional one with everything behind it, what
+three idle connections with a channel each (so many has an idle subscription) cost by themselves, and the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 
 from benchmarks.own.loop import succeed
 from craig_mq.runtime.subscribe import subscribe_dlq
-from craig_mq.transport.broker import Broker
+from craig_mq.transport.broker import Broker, ConnectionOptions
 from craig_mq.transport.opening import open_broker
 
 
@@ -26,6 +26,27 @@ def resident_kib() -> float:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+CONNECTIONS_EACH = 3
+
+
+async def hold(broker: Broker, *, task_status: trio.TaskStatus[None]) -> None:
+    """One connection and one channel, until cancelled."""
+    async with broker.connect(ConnectionOptions("idle")) as connection:
+        await connection.open_channel()
+        task_status.started()
+        await trio.sleep_forever()
+
+
+async def bare_kib(broker: Broker, nursery: trio.Nursery, many: int) -> float:
+    """What one more idle connection costs."""
+    for _ in range(5):
+        await nursery.start(hold, broker)
+    few = resident_kib()
+    for _ in range(many):
+        await nursery.start(hold, broker)
+    return (resident_kib() - few) / many
 
 
 async def idle(url: str, many: int, transport: str) -> None:
@@ -43,7 +64,15 @@ async def idle(url: str, many: int, transport: str) -> None:
             await one_more(broker, nursery, number)
         everything = resident_kib()
         each = (everything - few) / (many - 5)
-        print(json.dumps({"subscriptions": many, "total_kib": everything, "kib_each": round(each, 1)}))
+        sockets = CONNECTIONS_EACH * await bare_kib(broker, nursery, many)
+        found = {
+            "subscriptions": many,
+            "total_kib": everything,
+            "kib_each": round(each, 1),
+            "its_connections_alone_kib": round(sockets, 1),
+            "kib_each_beyond_its_connections": round(each - sockets, 1),
+        }
+        print(json.dumps(found))
         nursery.cancel_scope.cancel(reason="weighed")
 
 

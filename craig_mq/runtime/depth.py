@@ -41,16 +41,15 @@ class DepthSampler:
         """Sample until shut down, or until the connection fails; then every depth is None."""
         context.started()
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._sample_while_connected, nursery.cancel_scope)
-                await context.shutdown.wait()
-                nursery.cancel_scope.cancel(reason="the subscription shuts down")
+            with trio.CancelScope() as sampling:
+                context.shutdown.listen(lambda reason: sampling.cancel(reason=reason))
+                await self._sample_while_connected()
         finally:
             self._channel = None
             for queue in self.queues:
                 self._report(queue, None)
 
-    async def _sample_while_connected(self, sampling: trio.CancelScope) -> None:
+    async def _sample_while_connected(self) -> None:
         await self.wait_declared()
         try:
             async with self.broker.connect(self.options) as connection:
@@ -62,7 +61,6 @@ class DepthSampler:
         except TransportError:
             # The next generation tries again after its backoff; until then the gauges are gone.
             pass
-        sampling.cancel(reason="the sampler lost its connection")
 
     async def _look(self, connection: Connection, queue: QueueSpec) -> int | None:
         if self._channel is None or self._channel.closed is not None:

@@ -52,7 +52,7 @@ class Settler:
         self._flush_deadline: float | None = None
         self._flush_done = trio.Event()
         self._flushes = 0
-        self._guard_wanted = trio.Event()
+        self._guarded = False
         self.unknown = False
         self.flushed: Callable[[], None] = _nothing
 
@@ -118,9 +118,11 @@ class Settler:
         bound first. Settlements accepted after that wait for ``finish``.
         """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._guard)
             while True:
                 while self._accepted:
+                    if not self._guarded:
+                        self._guarded = True
+                        nursery.start_soon(self._guard)
                     await self._flush()
                 self._wake = trio.Event()
                 await self._wake.wait()
@@ -139,8 +141,6 @@ class Settler:
         deadline = self._oldest_accepted_at + self._settle_timeout
         self._flush_deadline = deadline
         self._flushes += 1
-        if not self._guard_wanted.is_set():
-            self._guard_wanted.set()
         outcome: SettlementOutcome = ACK_TIMED_OUT
         with trio.CancelScope(shield=True, deadline=deadline) as scope:
             try:
@@ -163,13 +163,12 @@ class Settler:
     async def _guard(self) -> None:
         """Look once per bound, while there are flushes: each is seen before it can be overdue."""
         try:
-            while True:
-                await self._guard_wanted.wait()
+            seen = -1
+            while seen != self._flushes or self._flush_deadline is not None:
                 seen = self._flushes
                 await trio.sleep(self._settle_timeout)
                 await self._abort_stuck_flush()
-                if self._flushes == seen and self._flush_deadline is None:
-                    self._guard_wanted = trio.Event()
+            self._guarded = False
         finally:
             with trio.CancelScope(shield=True) as scope:
                 scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace
