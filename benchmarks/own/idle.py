@@ -1,7 +1,8 @@
 """Resident memory of idle subscriptions: ``python -m benchmarks.own.idle URL MANY TRANSPORT``.
 
 Prints one JSON object: KiB with MANY subscriptions, per additional one with everything behind it, what
-three idle connections with a channel each (so many has an idle subscription) cost by themselves, and the rest.
+three idle connections with a channel each cost by themselves (so many has an idle subscription), and the
+rest.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Worker(Generic[F]):
 
     async def _handle_many(self) -> None:
         """Go on from delivery to delivery until the scope is cancelled or the session ends."""
-        scope, ending, performer, intake = self._scope, self._ending, self._performer, self._intake
+        scope, ending, performer = self._scope, self._ending, self._performer
         taken = 0
         while not (self._interrupted or ending.noted):
             taken += 1
@@ -152,8 +152,6 @@ class Worker(Generic[F]):
                 flight = await self._wait(scope)
             if flight is None:
                 return
-            if intake.reinforce is not None:
-                intake.reinforce()
             self._flight = flight
             if isinstance(flight.effect, Invoke):
                 await self._invoke(flight, flight.effect.attempt, scope)
@@ -202,13 +200,19 @@ class Worker(Generic[F]):
         if due is not None:
             return due
         delivery = self._intake.take_nowait()
-        return None if delivery is None else self._performer.begin(delivery)
+        return None if delivery is None else self._begin(delivery)
+
+    def _begin(self, delivery: Delivery) -> F:
+        """Begin a delivery; where it leaves no worker waiting, another is started, up to ``concurrency``."""
+        if self._intake.reinforce is not None:
+            self._intake.reinforce()
+        return self._performer.begin(delivery)
 
     async def _wait(self, scope: trio.CancelScope) -> F | None:
         """Wait for the next delivery; None where ``opened`` must be asked again, or in a new scope."""
         delivery = await self._intake.take(scope)
         if delivery is not None:
-            self._flight = self._performer.begin(delivery)
+            self._flight = self._begin(delivery)
             self._performer.report_in_flight()
         # A wake-up may have met the delivery: then the scope is spent, and the next one handles it.
         return None if scope.cancel_called else self._flight
