@@ -97,7 +97,8 @@ class Copies(Generic[F]):
         while self._owed or self._waiting or self._waits:
             self.flush()
             if self._waiting or self._waits:
-                self._done = trio.Event()
+                if self._done.is_set():  # Else somebody waits for it already, and must be woken, too.
+                    self._done = trio.Event()
                 await self._done.wait()
 
     async def _wait(self, copy: Copy) -> None:

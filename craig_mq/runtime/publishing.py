@@ -147,7 +147,8 @@ class Publishing:
     async def wait_resolved(self) -> None:
         """Return once no publish waits for its confirm."""
         while self._bounds:
-            self._quiet = trio.Event()
+            if self._quiet.is_set():  # Else somebody waits for it already, and must be woken, too.
+                self._quiet = trio.Event()
             await self._quiet.wait()
 
     async def run(self) -> None:

@@ -162,6 +162,7 @@ class Worker(Generic[F]):
                     self._flight = None
                     continue
                 await self._publish(flight, scope)
+                return  # Its bound may have met the confirm, and a spent scope must not reach a handler.
             if not isinstance(flight.effect, AckDelivery):
                 return
             performer.act(flight)
