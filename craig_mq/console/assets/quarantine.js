@@ -53,8 +53,10 @@ window.craigConsole.Quarantine = class {
     this.selected = found.selected;
     const keys = found.rows.map((row) => row.key);
     if (!keys.includes(this.current)) this.current = null;
+    const focused = byId("rows").contains(document.activeElement);
     byId("rows").replaceChildren(...(found.rows.length ? found.rows.map((row) => messageRow(row, { ticked: this.ticked.has(row.key), current: row.key === this.current })) : [emptyRow(9, "No message is selected.")]));
     byId("groups").replaceChildren(...(found.groups.length ? found.groups.map((group) => groupRow(group, this.group)) : [emptyRow(5, "No group.")]));
+    if (focused) (this.current ? document.querySelector(`#rows [data-open="${CSS.escape(this.current)}"]`) : byId("read")).focus();
     byId("rows-count").textContent = found.rows.length ? `${this.offset + 1} to ${this.offset + found.rows.length} of ${found.selected}` : "";
     disable("earlier", this.offset === 0);
     disable("later", this.offset + found.rows.length >= found.selected);
