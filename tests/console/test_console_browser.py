@@ -361,6 +361,16 @@ def test_nothing_serious_for_accessibility(screen, axe_script) -> None:
     assert found() == []
 
 
+NEUTRAL = """() => {
+    document.activeElement.blur();
+    scrollTo(0, 0);
+    const folder = '~/.local/state/craig-mq/console/';
+    for (const one of document.querySelectorAll('#plan-counts dd')) {
+        one.textContent = one.textContent.replace(/^.*\\/console\\//, folder);
+    }
+}"""
+
+
 def test_screenshots(screen, request) -> None:
     """The committed screenshots exist for every kind of screen; the option writes them anew."""
     path = IMAGES / f"console-{screen.width}-{screen.scheme}.png"
@@ -369,12 +379,7 @@ def test_screenshots(screen, request) -> None:
         page.wait_for_selector("#tree li")
         page.click("#dry-run")
         page.wait_for_selector("#plan:not([hidden])")
-        page.evaluate(
-            """() => { document.activeElement.blur(); scrollTo(0, 0);
-                for (const one of document.querySelectorAll('#plan-counts dd')) {
-                    one.textContent = one.textContent.replace(/^.*\\/console\\//, '~/.local/state/craig-mq/console/');
-                } }"""
-        )
+        page.evaluate(NEUTRAL)
         path.parent.mkdir(exist_ok=True)
         page.screenshot(path=path, full_page=True)
     assert path.stat().st_size > 10_000
