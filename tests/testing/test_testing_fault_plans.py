@@ -16,6 +16,7 @@ from craig_mq.testing import (
     Fault,
     FaultPlan,
     Hang,
+    LateSuccess,
     MemoryBroker,
     Nack,
     Occurrence,
@@ -78,6 +79,12 @@ def test_a_predicate_prints_as_its_name():
         lambda: Fault("no such operation", Drop()),
         lambda: Fault("ack", Drop(), probability=1.1),
         lambda: Fault("deliver", Raise()),
+        lambda: Fault("ack", Delay(1), times=-1),
+        lambda: Fault("ack", Delay(1), index=-1),
+        lambda: Delay(-1),
+        lambda: Delay(float("nan")),
+        lambda: LateSuccess(float("inf")),
+        lambda: FaultPlan((Delay(1),)),
     ],
 )
 def test_an_impossible_fault_is_refused(wrong):

@@ -7,6 +7,7 @@ Seconds are on Trio's clock. Which action an operation can meet at all is the ta
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -34,11 +35,16 @@ class Operation(enum.StrEnum):
     CLOSE = "close"
 
 
+def _finite(_: object, field: attrs.Attribute[float], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{field.name} must be a finite number from 0, not {value!r}")
+
+
 @attrs.define(frozen=True, slots=True)
 class Delay:
     """It takes effect later; what follows it on the same connection waits behind it."""
 
-    seconds: float
+    seconds: float = attrs.field(validator=_finite)
 
 
 @attrs.define(frozen=True, slots=True)
@@ -92,7 +98,7 @@ class LoseConnection:
 class Block:
     """``connection.blocked`` comes first and nothing more is read for so long."""
 
-    seconds: float
+    seconds: float = attrs.field(validator=_finite)
     reason: str = "low on memory"
 
 
@@ -118,7 +124,7 @@ class Hang:
 class LateSuccess:
     """It takes effect at once, but the caller learns of it only so much later."""
 
-    seconds: float
+    seconds: float = attrs.field(validator=_finite)
 
 
 Action: TypeAlias = (

@@ -45,13 +45,13 @@ class Fault:
     on: Operation = attrs.field(converter=_operation)
     action: Action
     name: str | None = None
-    index: int | None = None
+    index: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(0)))
     connection: str | None = None
     probability: float = attrs.field(
         default=1.0, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)]
     )
     where: Predicate | None = None
-    times: int | None = 1
+    times: int | None = attrs.field(default=1, validator=attrs.validators.optional(attrs.validators.ge(0)))
 
     def __attrs_post_init__(self) -> None:
         if type(self.action) not in POSSIBLE[self.on]:
@@ -84,11 +84,16 @@ class FaultPlan:
     """Faults and the seed of their chances. The first fault that fits strikes; the others wait.
 
     ``repr`` is Python that rebuilds the plan. Each fault draws from a generator of its own, so taking
-    one away does not change what the others do.
+    one away does not change what the others do. Raises ValueError for what is no fault.
     """
 
     faults: tuple[Fault, ...] = attrs.field(default=(), converter=tuple[Fault, ...])
     seed: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        given: tuple[object, ...] = self.faults
+        if not all(isinstance(one, Fault) for one in given):
+            raise ValueError(f"the faults of a plan must be of class Fault: {given!r}")
 
 
 @attrs.define(frozen=True, slots=True)
