@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -35,6 +36,11 @@ def _operation(value: Operation | str) -> Operation:
     return Operation(value)
 
 
+def _from_zero(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and value < 0:
+        raise ValueError(f"{field.name} must be from 0, not {value}")
+
+
 @attrs.define(frozen=True, slots=True)
 class Fault:
     """One action, and when: every given condition must hold; ``times`` bounds how often (None: always).
@@ -45,13 +51,13 @@ class Fault:
     on: Operation = attrs.field(converter=_operation)
     action: Action
     name: str | None = None
-    index: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(0)))
+    index: int | None = attrs.field(default=None, validator=_from_zero)
     connection: str | None = None
     probability: float = attrs.field(
         default=1.0, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)]
     )
     where: Predicate | None = None
-    times: int | None = attrs.field(default=1, validator=attrs.validators.optional(attrs.validators.ge(0)))
+    times: int | None = attrs.field(default=1, validator=_from_zero)
 
     def __attrs_post_init__(self) -> None:
         if type(self.action) not in POSSIBLE[self.on]:
