@@ -155,14 +155,18 @@ async def lease_queue(
 async def _consume(
     connection: Connection, queue: str, limit: int, patience_s: float
 ) -> tuple[int, Channel, Consumer]:
-    """Count what is ready and consume it exclusively, once nobody else does."""
+    """Count what is ready and consume it exclusively, once nobody else does.
+
+    Who lets go cancels first and requeues then, so after a refusal the count is only taken a moment
+    after the queue was found free.
+    """
     until = trio.current_time() + patience_s
+    refused = False
     while True:
         depth = await ready_count(connection, queue)
         channel = await connection.open_channel()
         try:
-            prefetch = max(1, min(depth, limit))
-            return depth, channel, await channel.consume(queue, prefetch=prefetch, exclusive=True)
+            consumer = await channel.consume(queue, prefetch=max(1, min(depth, limit)), exclusive=True)
         except ClosedError as error:
             if not isinstance(error.reason, ChannelClose) or error.reason.code != _ACCESS_REFUSED:
                 raise
@@ -170,6 +174,12 @@ async def _consume(
                 raise QueueInUse(
                     f"{queue} is in use: another operator, console or consumer holds it ({error.reason.text})"
                 ) from error
+            refused = True
+        else:
+            if not refused:
+                return depth, channel, consumer
+            refused = False
+            await channel.aclose()
         await trio.sleep(ASK_AGAIN_S)
 
 
