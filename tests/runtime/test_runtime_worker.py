@@ -73,6 +73,9 @@ class Scene:
     def act(self, flight):
         self.acked.append(flight)
 
+    def report_in_flight(self):
+        pass
+
     # the copies
     def owe(self, _flight):
         return False
