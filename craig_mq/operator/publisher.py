@@ -12,7 +12,8 @@ from craig_mq.core.close import CloseReason
 from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation, Unconfirmed
 from craig_mq.operator.connecting import options_for, sole
-from craig_mq.runtime.publishing import Blockage, Publishing
+from craig_mq.runtime.blockage import Blockage
+from craig_mq.runtime.publishing import Publishing
 from craig_mq.transport.broker import Broker
 
 CONFIRM_TIMEOUT_S: Final = 30.0

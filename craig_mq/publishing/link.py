@@ -14,8 +14,9 @@ from craig_mq.core.close import CloseReason
 from craig_mq.core.outcome import Acked, Confirmation, Unconfirmed
 from craig_mq.core.topology import ExchangeSpec
 from craig_mq.publishing.options import PublisherOptions
+from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.declare import refusal_of
-from craig_mq.runtime.publishing import Blockage, Publishing
+from craig_mq.runtime.publishing import Publishing
 from craig_mq.transport.broker import Broker, Connection
 from craig_mq.transport.errors import ClosedError, TransportError
 from supervisors import ChildContext

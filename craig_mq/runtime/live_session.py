@@ -9,9 +9,10 @@ import attrs
 from craig_mq.core.close import CloseReason
 from craig_mq.observe.events import SettlementFailure, SettlementStage
 from craig_mq.runtime.arm_memory import ArmMemory
+from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.plan import SessionPlan
-from craig_mq.runtime.publishing import Blockage, Publishing
+from craig_mq.runtime.publishing import Publishing
 from craig_mq.runtime.settler import Settler
 from craig_mq.transport.broker import Channel
 from craig_mq.transport.errors import ClosedError, TransportError

@@ -9,85 +9,21 @@ it is unresolved: what is abandoned with a FIN during an alarm is executed after
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-import msgspec
 import trio
 
 from craig_mq.core.close import CloseReason
 from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation, Unconfirmed
+from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.deadlines import Bounded, Deadlines
+from craig_mq.runtime.handed_off import HandedOff
+from craig_mq.runtime.publish_memory import PublishMemory
 from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOptions
 from craig_mq.transport.errors import TransportError
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From here a body travels alone on a channel of its own: a refused size costs its neighbours' confirms."""
-
-
-_ABANDONED = Unconfirmed("the session ended first")
-
-
-class PublishMemory(Protocol):
-    """What an arm remembers about publishing from one session to the next."""
-
-    @property
-    def publish_alone_first(self) -> bool:
-        """Whether an earlier publish has an unknown outcome, so that the next one goes alone."""
-        ...
-
-    def publish_resolved(self, confirmation: Confirmation) -> None:
-        """Take note of a publish's outcome."""
-        ...
-
-    def size_refused(self, reason: CloseReason | None) -> None:
-        """Learn from a channel closed over a message's size; other reasons teach nothing."""
-        ...
-
-
-class Blockage:
-    """Whether the broker has blocked the publishing connection, and why (decisions, 10)."""
-
-    def __init__(self, changed: Callable[[str | None], None]) -> None:
-        self._changed = changed
-        self._event = trio.Event()
-        self.reason: str | None = None
-
-    def change(self, reason: str | None) -> None:
-        """Take note of a block (the broker's reason) or its end (None)."""
-        self.reason = reason
-        self._changed(reason)
-        event, self._event = self._event, trio.Event()
-        event.set()
-
-    async def wait(self, *, blocked: bool) -> None:
-        """Return once the connection is, or is not, blocked."""
-        while (self.reason is not None) is not blocked:
-            await self._event.wait()
-
-
-class _HandedOff(msgspec.Struct, eq=False):
-    """A publish that no task waits for; it is bounded, and heard, like one that a task waits for."""
-
-    publishing: Publishing
-    channel: Channel
-    told: Callable[[Confirmation], None] | None
-
-    def confirmed(self, confirmation: Confirmation) -> None:
-        """Tell the first outcome; what comes after the bound, or after it was abandoned, is dropped."""
-        told, self.told = self.told, None
-        if told is not None:
-            self.publishing.resolve(self, self.channel, confirmation)
-            told(confirmation)
-
-    def cancel(self, *, reason: str) -> None:
-        """The bound has passed: nobody knows."""
-        self.confirmed(Unconfirmed(reason))
-
-    def abandon(self) -> None:
-        """Tell nothing; the outcome stays unknown."""
-        self.told = None
-        self.publishing.resolve(self, self.channel, _ABANDONED)
 
 
 class Publishing:
@@ -225,7 +161,7 @@ class Publishing:
         channel = self._channel
         if channel is None or not self.ready or len(publication.body) >= LARGE_BODY_BYTES:
             return False
-        handed_off = _HandedOff(self, channel, told)
+        handed_off = HandedOff(self.resolve, channel, told)
         self._bounds.begin(handed_off, now)
         accepted = channel.publish_nowait(publication, handed_off.confirmed)
         if not accepted:
@@ -235,7 +171,7 @@ class Publishing:
     def abandon(self) -> None:
         """Leave every publish that no task waits for with an unknown outcome, untold."""
         for bounded in list(self._bounds):
-            if isinstance(bounded, _HandedOff):
+            if isinstance(bounded, HandedOff):
                 bounded.abandon()
 
     async def publish_within(

@@ -18,12 +18,13 @@ from craig_mq.core.errors import DlqConfigError
 from craig_mq.core.session_end import SessionEnd
 from craig_mq.observe.events import BlockedChanged, SessionDown, SessionRefused, SessionUp
 from craig_mq.runtime.arm_memory import ArmMemory
+from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.permission import PublishRefused, check_publish_permission
 from craig_mq.runtime.plan import SessionPlan, connection_options
-from craig_mq.runtime.publishing import Blockage, Publishing
+from craig_mq.runtime.publishing import Publishing
 from craig_mq.runtime.settler import Settler
 from craig_mq.transport.broker import Connection
 from craig_mq.transport.errors import ClosedError, ConnectError, ConnectErrorKind, TransportError
