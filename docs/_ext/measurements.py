@@ -80,8 +80,8 @@ class Rates(Measured):
             if (row["workload"], row["client"]) == ("park", "pika")
         }
         lines = [
-            "| workload | client | prefetch | body | messages/s | extremes | × pika | CPU µs | rounds |",
-            "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+            "| workload | client | prefetch | body | messages/s | extremes | × pika | CPU µs | Python | rounds |",
+            "|---|---|--:|--:|--:|--:|--:|--:|---|--:|",
         ]
         for row in rows:
             pika = base.get((row["prefetch"], row["body_bytes"]))
@@ -89,7 +89,7 @@ class Rates(Measured):
             lines.append(
                 f"| {row['workload']} | {row['client']} | {row['prefetch']} | {row['body_bytes']:,} "
                 f"| {row['msgs_per_s']:,.0f} | {row['msgs_per_s_min']:,.0f} – {row['msgs_per_s_max']:,.0f} "
-                f"| {ratio} | {row['cpu_us_per_msg']:,.1f} | {row['rounds']} |"
+                f"| {ratio} | {row['cpu_us_per_msg']:,.1f} | {row['python']} | {row['rounds']} |"
             )
         return lines
 
