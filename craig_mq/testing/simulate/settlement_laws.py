@@ -69,7 +69,7 @@ def evidence_before_ack(_evidence: Evidence, stories: dict[int, Story]) -> Itera
         copies: dict[tuple[int, str], _Copy] = {}
         for fact in story.facts:
             if isinstance(fact, MessageAcked):
-                copy = copies.setdefault((fact.serial, fact.queue), _Copy())
+                copy = copies[fact.serial, fact.queue]
                 if not (copy.committed or copy.confirmed):
                     yield f"letter {story.number}: acked in {fact.queue} at {fact.at:g} s without evidence"
             else:
@@ -80,10 +80,10 @@ def _take_note(copies: dict[tuple[int, str], _Copy], fact: Fact) -> None:
     match fact:
         case MessagePublished(serial=serial, publication=publication, queues=queues):
             for queue in queues:
-                copies.setdefault((serial, queue), _Copy()).parks = park_count_of(publication.body)
+                copies[serial, queue] = _Copy(park_count_of(publication.body))
         case MessageDelivered(serial=serial, queue=queue):
             # A commit counts for the receipt it was made in; a confirm also for a redelivery.
-            copies.setdefault((serial, queue), _Copy()).committed = False
+            copies[serial, queue].committed = False
         case Committed():
             for (_, queue), copy in copies.items():
                 copy.committed |= queue == QUEUE

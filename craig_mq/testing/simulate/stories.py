@@ -57,9 +57,6 @@ def stories_of(evidence: Evidence) -> dict[int, Story]:
     }
     told = _Telling(stories)
     for record in evidence.trace:
-        if isinstance(record, MessagePublished):
-            told.published(record)
-    for record in evidence.trace:
         told.tell(record)
     return stories
 
@@ -72,20 +69,11 @@ class _Telling:
         self._of_serial: dict[int, Story] = {}
         self._live: Counter[tuple[int, str]] = Counter()
 
-    def published(self, record: MessagePublished) -> None:
-        """Learn which letter a serial stands for."""
-        number = letter_in(record.publication.body)
-        if number is not None:
-            self._of_serial[record.serial] = self._stories[number]
-
     def tell(self, record: object) -> None:
         """Add one record to the story it belongs to."""
         match record:
-            case MessagePublished(serial=serial):
-                self._live.update((serial, queue) for queue in record.queues)
-                story = self._of_serial.get(serial)
-                if story is not None:
-                    _insert(story.facts, record)
+            case MessagePublished():
+                self._published(record)
             case MessageDelivered() | MessageAcked() | MessageRequeued() | MessageDropped():
                 self._moved(record)
             case OutcomeTold(publication=publication):
@@ -102,6 +90,13 @@ class _Telling:
             case _:
                 pass
 
+    def _published(self, record: MessagePublished) -> None:
+        number = letter_in(record.publication.body)
+        if number is not None:
+            story = self._of_serial[record.serial] = self._stories[number]
+            story.facts.append(record)
+            self._live.update((record.serial, queue) for queue in record.queues)
+
     def _moved(self, record: MessageDelivered | MessageAcked | MessageRequeued | MessageDropped) -> None:
         if isinstance(record, MessageAcked | MessageDropped):
             self._live[record.serial, record.queue] -= 1
@@ -110,14 +105,6 @@ class _Telling:
         story = self._of_serial.get(record.serial)
         if story is not None:
             story.facts.append(record)
-
-
-def _insert(facts: list[Fact], record: MessagePublished) -> None:
-    """Put a publish before its deliveries: the broker hands a copy out before it notes the publish."""
-    at = len(facts)
-    while at and getattr(facts[at - 1], "serial", None) == record.serial:
-        at -= 1
-    facts.insert(at, record)
 
 
 def park_count_of(body: bytes) -> int:

@@ -26,20 +26,21 @@ def publish(vhost: Vhost, publication: Publication, connection: int) -> Acked | 
     names = route(vhost, publication.exchange, publication.routing_key, publication.properties)
     properties = publication.properties
     if "BCC" in properties.headers:
-        kept = {name: value for name, value in properties.headers.items() if name != "BCC"}
-        properties = msgspec.structs.replace(properties, headers=kept)
+        shown = {name: value for name, value in properties.headers.items() if name != "BCC"}
+        properties = msgspec.structs.replace(properties, headers=shown)
     serial = node.next_serial()
-    refused = False
+    # What a queue does with a copy at once is noted after the publish that brought it.
+    noted_at = 0 if node.trace is None else len(node.trace)
+    kept: list[str] = []
     for name in names:
         message = Message(publication.exchange, publication.routing_key, publication.body, properties, serial)
-        refused |= not vhost.queues[name].enqueue(message)
-    outcome = NO_ROUTE if not names else NACKED if refused else ACKED
+        if vhost.queues[name].enqueue(message):
+            kept.append(name)
+    outcome = NO_ROUTE if not names else ACKED if len(kept) == len(names) else NACKED
     if node.trace is not None:
-        node.trace.append(
-            MessagePublished(
-                node.now(), connection, serial, publication, names, type(outcome).__name__.lower()
-            )
-        )
+        told = type(outcome).__name__.lower()
+        record = MessagePublished(node.now(), connection, serial, publication, tuple(kept), told)
+        node.trace.insert(noted_at, record)
     return outcome
 
 

@@ -56,7 +56,10 @@ class ConsumerEnded:
 
 @attrs.define(frozen=True, slots=True)
 class MessagePublished:
-    """A publish was carried out; ``queues`` kept a copy. ``outcome`` is acked, nacked or returned."""
+    """A publish was carried out; ``queues`` took a copy in. ``outcome`` is acked, nacked or returned.
+
+    It stands before everything that became of those copies, be it at the same moment.
+    """
 
     at: float
     connection: int
