@@ -38,11 +38,16 @@ if hasattr(os, "register_at_fork"):
 
 @attrs.define(frozen=True, slots=True)
 class Sources:
-    """Wall clock (seconds since the Unix epoch), fresh UUIDv7s, and jitter uniform in [0, 1)."""
+    """Wall clock (seconds since the Unix epoch), fresh UUIDv7s, and jitter uniform in [0, 1).
+
+    ``monotonic`` (seconds) times the passes of Trio's loop; None under a virtual clock, where real time
+    says something about the machine only.
+    """
 
     now: Callable[[], float] = time.time
     uuid7: Callable[[], str] = system_uuid7
     jitter: Callable[[], float] = random.random
+    monotonic: Callable[[], float] | None = time.monotonic
 
 
 SYSTEM_SOURCES = Sources()

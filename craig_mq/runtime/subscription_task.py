@@ -52,7 +52,8 @@ class SubscriptionTask(Generic[H]):
     async def _until_ended(self, task_status: trio.TaskStatus[H]) -> Exception | None:
         """Return what ended the subscription, None for a shutdown. Cancellation passes through."""
         refused: SubscribeError | None = None
-        with watching_loop(self.plan.reporter, self.plan.queue):
+        plan = self.plan
+        with watching_loop(plan.reporter, plan.queue, monotonic=plan.sources.monotonic):
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._run_tree)
                 refused = await self._first_start()

@@ -94,7 +94,7 @@ class Subscriber:
             config=self._replica.config,
             options=self._replica.options,
             observer=self._observe,
-            sources=Sources(world.wall, self._uuid7, world.chance.random),
+            sources=Sources(world.wall, self._uuid7, world.chance.random, monotonic=None),
             task_status=self,
         )
 

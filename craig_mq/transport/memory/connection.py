@@ -87,8 +87,11 @@ class MemoryConnection:
         self._opening[reply.fail] = None
         try:
             self.issue(Operation.OPEN_CHANNEL, self.options.name, None, open_at_broker, reply.fail)
-            with trio.fail_after(self.options.rpc_timeout):
+            if reply.done:
                 await reply.wait()
+            else:
+                with trio.fail_after(self.options.rpc_timeout):
+                    await reply.wait()
             self._channels[channel] = None
         except trio.TooSlowError:
             raise OperationTimedOut("no answer to open_channel in time") from None

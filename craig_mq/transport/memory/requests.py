@@ -46,6 +46,8 @@ class Requests:
         command = partial(carry_out, self._channel.served, work, reply)
         try:
             self._connection.issue(operation, name, self._channel, command, reply.fail)
+            if reply.done:
+                return await reply.wait()
             with trio.fail_after(self._connection.options.rpc_timeout):
                 return await reply.wait()
         except trio.TooSlowError:
