@@ -10,7 +10,7 @@ from craig_mq.core.redrive import Redriven as RedrivenCapture
 from craig_mq.core.redrive import redrive
 from craig_mq.testing.simulate.letters import letter_in
 from craig_mq.testing.simulate.notes import QueueDeleted, Redriven
-from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE, Act
+from craig_mq.testing.simulate.scenario import PARKING, QUARANTINE, QUEUE, Act, connection_name
 from craig_mq.transport.memory import Drop, Policy, Reorder
 
 if TYPE_CHECKING:
@@ -92,6 +92,14 @@ def _kick(world: World, _: float) -> Undo:
     return None
 
 
+def _kick_role(role: str) -> Callable[[World, float], Undo]:
+    def kick(world: World, _: float) -> Undo:
+        world.broker.close_connection(connection_name(role))
+        return None
+
+    return kick
+
+
 def _freeze(world: World, _: float) -> Undo:
     names = set(world.broker.connections)
     for name in names:
@@ -154,6 +162,9 @@ ACTS: dict[str, Callable[[World, float], Undo]] = {
     "forbid declaring": _forbid_declaring,
     "limit connections": _limit_connections,
     "kick": _kick,
+    "kick main": _kick_role("main"),
+    "kick parking": _kick_role("parking"),
+    "kick depth": _kick_role("depth"),
     "freeze": _freeze,
     "step clock": _step_clock,
     "shut down": _shut_down,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
 from typing import Final, get_args
 
 import attrs
 
 from craig_mq.testing.simulate.faulting import PAIRS, make
-from craig_mq.testing.simulate.scenario import QUEUE, ROLES, Lifecycle, Target
+from craig_mq.testing.simulate.scenario import ROLES, Lifecycle, Target, connection_name
 from craig_mq.transport.memory import Fault, Operation
 from craig_mq.transport.memory.fault_actions import Action
 
 LIFECYCLES: Final[tuple[Lifecycle, ...]] = get_args(Lifecycle)
-_CONSUMING = ("main", "parking")
-_PUBLISHING = ("main publishing", "parking publishing")
 
 
 @attrs.define(frozen=True, slots=True)
@@ -33,9 +34,8 @@ class Unreachable:
 
     reason: str
     operations: frozenset[Operation]
-    roles: tuple[str, ...] = ROLES
-    lifecycles: tuple[Lifecycle, ...] = LIFECYCLES
-    actions: frozenset[type[Action]] | None = None
+    roles: tuple[str, ...]
+    lifecycles: tuple[str, ...]
 
     def covers(self, cell: Cell) -> bool:
         """Whether this rule is about that cell."""
@@ -43,29 +43,21 @@ class Unreachable:
             cell.operation in self.operations
             and cell.role in self.roles
             and cell.lifecycle in self.lifecycles
-            and (self.actions is None or cell.action in self.actions)
         )
 
 
-_ALL = frozenset(Operation)
-_PUBLISHES = frozenset({Operation.PUBLISH, Operation.CONFIRM, Operation.RETURN})
-_DIALS = frozenset({Operation.CONNECT, Operation.OPEN_CHANNEL})
+def _unreachable() -> Iterator[Unreachable]:
+    text = files("craig_mq.testing.simulate").joinpath("unreachable.toml").read_text("utf-8")
+    for rule in tomllib.loads(text)["rule"]:
+        yield Unreachable(
+            rule["reason"],
+            frozenset(map(Operation, rule["operations"])),
+            tuple(rule.get("roles", ROLES)),
+            tuple(rule.get("lifecycles", LIFECYCLES)),
+        )
 
-UNREACHABLE: Final[tuple[Unreachable, ...]] = (
-    Unreachable("the runtime consumes; it never uses basic.get", frozenset({Operation.GET})),
-    Unreachable(
-        "the depth sampler only looks, and its connection is reset",
-        _ALL - _DIALS - {Operation.DECLARE},
-        ("depth",),
-    ),
-    Unreachable("publishing has a connection of its own (decisions, 9)", _PUBLISHES, _CONSUMING),
-    Unreachable(
-        "a publishing connection declares, consumes and settles nothing (decisions, 9)",
-        _ALL - _DIALS - _PUBLISHES - {Operation.CLOSE},
-        _PUBLISHING,
-    ),
-)
 
+UNREACHABLE: Final[tuple[Unreachable, ...]] = tuple(_unreachable())
 CELLS: Final[tuple[Cell, ...]] = tuple(
     Cell(operation, action, role, lifecycle)
     for operation, action in PAIRS
@@ -82,12 +74,16 @@ def reason_for(cell: Cell) -> str | None:
 REACHABLE: Final[tuple[Cell, ...]] = tuple(cell for cell in CELLS if reason_for(cell) is None)
 
 
-_STRIDE = 7_919  # a prime: neighbouring seeds try cells far apart
+_STRIDE = 7_919  # a prime: neighbouring targets are far apart
+_EVERY = 3  # of so many runs one has a target; what the others meet is chance
 
 
-def target_of(seed: int) -> Target:
-    """Return the fault that the run of this seed must try to meet: seed by seed, every reachable cell."""
-    cell = REACHABLE[seed * _STRIDE % len(REACHABLE)]
+def target_of(seed: int) -> Target | None:
+    """Return the fault that the run of this seed must try to meet: cell by cell, every reachable one."""
+    turn, rest = divmod(seed, _EVERY)
+    if rest:
+        return None
+    cell = REACHABLE[turn * _STRIDE % len(REACHABLE)]
     action = make(random.Random(seed), cell.operation, cell.action)  # noqa: S311 - reproducible
-    connection = f"craig_mq {QUEUE} {cell.role}"
+    connection = connection_name(cell.role)
     return Target(Fault(cell.operation, action, connection=connection), cell.role, cell.lifecycle)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import Any
+
+import attrs
 
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.testing.simulate.acts import ACTS
 from craig_mq.testing.simulate.faulting import draw_fault
-from craig_mq.testing.simulate.scenario import QUEUE, Act, Behaviour, Letter, Replica, Scenario, Shape, Target
-from craig_mq.transport.memory import Fault, FaultPlan, Raise
+from craig_mq.testing.simulate.scenario import Act, Behaviour, Letter, Replica, Scenario, Shape, Target
+from craig_mq.testing.simulate.staging import Stage, stage_for
+from craig_mq.transport.memory import FaultPlan
 
-CALM_AFTER_S = 14.0
+CALM_AFTER_S = 10.0
 LARGE_LIMIT_BYTES = 66_200
 _PROFILES = ("3.10", "3.13", "4.0", "4.3")
 _SHAPES: tuple[Shape, ...] = (
@@ -32,6 +36,7 @@ _BEHAVIOURS: tuple[Behaviour, ...] = (
     "crash",
     "slow",
     "slow",
+    "late park",
     "hang",
 )
 
@@ -42,41 +47,35 @@ def draw(seed: int, target: Target | None = None) -> Scenario:
     with_large = chance.random() < 0.03  # noqa: PLR2004 - they are slow
     quorum = chance.random() < 0.2  # noqa: PLR2004
     profile = chance.choice(_PROFILES)
-    acts = [_act(chance) for _ in range(chance.choice((0, 0, 1, 1, 2)))]
-    faults = [draw_fault(chance) for _ in range(chance.randint(1, 4))]
-    if target is not None and target.lifecycle == "draining":
-        acts += [Act(at + chance.uniform(0, 4), "shut down") for at in (2, 7)]
-    elif target is not None and target.lifecycle == "starting":
-        acts += [Act(chance.uniform(2, 10), chance.choice(("shut down", "cancel")))]
-        faults.append(_held_up(target))
-    letters = [_letter(chance) for _ in range(chance.randint(14, 28))]
+    acts = [_act(chance) for _ in range(chance.choice((0, 0, 0, 0, 1, 1, 2)))]
+    faults = [draw_fault(chance) for _ in range(chance.randint(1, 3))]
+    stage = Stage() if target is None else stage_for(target, chance)
+    bursts = tuple(chance.uniform(0, 9) for _ in range(3))
+    letters = [_letter(chance, bursts, plain=stage.plain) for _ in range(chance.randint(14, 26))]
     letters += [_caught(chance, act.at) for act in acts if act.kind == "shut down"]
+    letters = letters[len(stage.letters) :] + stage.letters
     if with_large:
-        letters.append(Letter(chance.uniform(0, 10), "large", ("park",), poison=True))
+        letters.append(Letter(chance.uniform(0, 8), "large", ("park",), poison=True))
     return Scenario(
         seed,
         profile,
-        tuple(_replica(chance, quorum=quorum, at=at) for at in _arrivals(chance)),
+        tuple(_replica(chance, stage, quorum=quorum, at=at) for at in _arrivals(chance, stage)),
         tuple(letters),
-        tuple(acts),
-        FaultPlan(faults, seed),
+        (*acts, *stage.acts),
+        FaultPlan((*stage.faults, *faults), seed),
         target,
         CALM_AFTER_S,
         LARGE_LIMIT_BYTES if with_large else None,
     )
 
 
-def _held_up(target: Target) -> Fault:
-    """Keep the other arm from starting for a while, so that this one works while the whole still starts."""
-    other = "parking" if target.role.startswith("main") else "main"
-    return Fault("connect", Raise(), connection=f"craig_mq {QUEUE} {other}", probability=0.8, times=6)
-
-
-def _letter(chance: random.Random) -> Letter:
+def _letter(chance: random.Random, bursts: tuple[float, ...], *, plain: bool) -> Letter:
     """Most letters succeed at once: faults, not failures, are what most runs are about."""
-    at = chance.choice((0.0, chance.uniform(0, 12), chance.uniform(3, 4)))
+    at = chance.choice((0.0, *bursts, chance.uniform(0, 9)))
+    if plain:
+        return Letter(at)
     behaviours: tuple[Behaviour, ...] = ()
-    if chance.random() < 0.5:  # noqa: PLR2004
+    if chance.random() < 0.3:  # noqa: PLR2004
         behaviours = tuple(chance.choices(_BEHAVIOURS, k=chance.randint(1, 3)))
     poison = bool(behaviours) and behaviours[-1] in ("park", "retry", "crash") and chance.random() < 0.1  # noqa: PLR2004
     return Letter(at, chance.choice(_SHAPES), behaviours, poison)
@@ -90,22 +89,24 @@ def _caught(chance: random.Random, at: float) -> Letter:
 
 def _act(chance: random.Random) -> Act:
     return Act(
-        chance.uniform(0.5, 12),
+        chance.uniform(0.5, 9),
         chance.choice((*ACTS, "shut down", "shut down")),
         chance.choice((0.5, 2.0, 5.0)),
     )
 
 
-def _arrivals(chance: random.Random) -> tuple[float, ...]:
-    return chance.choice(((0.0,), (0.0,), (0.0,), (0.0, chance.choice((0.0, chance.uniform(1, 8))))))
+def _arrivals(chance: random.Random, stage: Stage) -> tuple[float, ...]:
+    if stage.replicas is not None:
+        return (0.0,) * stage.replicas
+    return chance.choice((*((0.0,),) * 9, (0.0, chance.choice((0.0, chance.uniform(1, 6))))))
 
 
-def _replica(chance: random.Random, *, quorum: bool, at: float) -> Replica:
+def _replica(chance: random.Random, stage: Stage, *, quorum: bool, at: float) -> Replica:
     config = DlqRetryConfig(
         parking_ttl=chance.choice((1, 2, 5)),
         park_cap=chance.randint(1, 3),
         handler_attempts=chance.randint(1, 3),
-        depth_sample_interval=chance.choice((5, 600)),
+        depth_sample_interval=chance.choice((4, 600, 600)),
     )
     options = SubscriptionOptions(
         prefetch=chance.choice((1, 4, 8)),
@@ -126,4 +127,6 @@ def _replica(chance: random.Random, *, quorum: bool, at: float) -> Replica:
         backoff_cap=4,
         stable_after=chance.choice((2, 10)),
     )
-    return Replica(at, config, options)
+    # Evolving converts and validates again, as the constructor does.
+    changed: Any = attrs.evolve
+    return Replica(at, changed(config, **stage.config), changed(options, **stage.options))

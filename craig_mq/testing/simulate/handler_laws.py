@@ -61,6 +61,8 @@ def total_invocations(evidence: Evidence, stories: dict[int, Story]) -> Iterator
     copies = _duplicated(evidence)
     for story in stories.values():
         invoked = sum(isinstance(fact, Invoked) for fact in story.facts)
+        if invoked <= attempts * rounds:
+            continue
         again = sum(isinstance(fact, MessageRequeued) for fact in story.facts) + copies
         again += _unknown_outcomes(story.facts) + sum(isinstance(fact, Redriven) for fact in story.facts)
         if invoked > attempts * rounds * (1 + again):
@@ -75,6 +77,8 @@ def explained_copies(evidence: Evidence, stories: dict[int, Story]) -> Iterator[
             isinstance(fact, MessagePublished) and fact.connection > 0 and QUARANTINE in fact.queues
             for fact in story.facts
         )
+        if ends <= 1:
+            continue
         redriven = sum(isinstance(fact, Redriven) for fact in story.facts)
         reasons = _unknown_outcomes(story.facts) + _returned_after_work(story.facts) + duplicated
         if ends > 1 + redriven + reasons:
@@ -94,16 +98,27 @@ def _unknown_outcomes(facts: list[Fact]) -> int:
 
 
 def _returned_after_work(facts: list[Fact]) -> int:
-    """Count deliveries that came back although something had been done about the letter already."""
+    """Count deliveries that came back although something had been, or was still to be, done about them.
+
+    A handler may begin on a delivery whose session ended at that very moment: its channel's end is
+    news that has not been read yet.
+    """
     begun = False
     count = 0
+    unread: set[int] = set()
     for fact in facts:
         if isinstance(fact, Invoked | OutcomeTold) or (
             isinstance(fact, MessagePublished) and fact.connection
         ):
             begun = True
+            count += len(unread)
+            unread.clear()
+        elif isinstance(fact, MessageDelivered):
+            unread.discard(fact.serial)
         elif isinstance(fact, MessageRequeued) and begun:
             count += 1
+        elif isinstance(fact, MessageRequeued):
+            unread.add(fact.serial)
     return count
 
 

@@ -10,13 +10,32 @@ from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.transport.memory import Fault, FaultPlan
 
 Shape: TypeAlias = Literal["tokened", "tokenless", "malformed", "stray", "large"]
-Behaviour: TypeAlias = Literal["ok", "slow", "retry", "park", "permanent", "crash", "hang"]
+Behaviour: TypeAlias = Literal["ok", "slow", "retry", "park", "late park", "permanent", "crash", "hang"]
 Lifecycle: TypeAlias = Literal["starting", "running", "draining"]
 
 QUEUE = "sim.dlq"
 PARKING = QUEUE + ".parking"
 QUARANTINE = QUEUE + ".quarantine"
-ROLES = ("depth", "parking", "parking publishing", "main", "main publishing")
+ROLES = (
+    "depth",
+    "parking",
+    "parking permission",
+    "parking publishing",
+    "main",
+    "main permission",
+    "main publishing",
+)
+
+
+def connection_name(role: str, replica: int = 0) -> str:
+    """Name a replica's connection: the runtime's own name for the first, marked for the others."""
+    return f"craig_mq {QUEUE} {role}{f' @{replica}' if replica else ''}"
+
+
+def role_and_replica(name: str) -> tuple[str, int]:
+    """Return what ``connection_name`` was given."""
+    role, _, replica = name.removeprefix(f"craig_mq {QUEUE} ").partition(" @")
+    return role, int(replica or 0)
 
 
 @attrs.define(frozen=True, slots=True)

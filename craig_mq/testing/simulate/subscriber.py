@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from craig_mq.core.capture_format import uuid7
@@ -19,7 +20,14 @@ from craig_mq.runtime.subscribe import subscribe_dlq
 from craig_mq.testing.simulate.evidence import Life
 from craig_mq.testing.simulate.letters import letter_in
 from craig_mq.testing.simulate.notes import Committed, Dialled, Invoked, Returned, ShutdownAsked
-from craig_mq.testing.simulate.scenario import QUEUE, Behaviour, Lifecycle, Replica
+from craig_mq.testing.simulate.scenario import (
+    QUEUE,
+    Behaviour,
+    Lifecycle,
+    Replica,
+    connection_name,
+    role_and_replica,
+)
 from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.memory.connection import MemoryConnection
 
@@ -30,6 +38,7 @@ RESTART_PAUSE_S = 0.5
 _DISPOSITIONS: dict[Behaviour, Disposition] = {
     "retry": Disposition.TRANSIENT_RETRY,
     "park": Disposition.TRANSIENT_PARK,
+    "late park": Disposition.TRANSIENT_PARK,
     "permanent": Disposition.PERMANENT,
 }
 
@@ -49,7 +58,6 @@ class Subscriber:
         self.ended = trio.Event()
         self.handling = 0
         self.open_roles: list[str] = []
-        self.dialling: list[str] = []
         self.lifecycle: Lifecycle = "starting"
 
     # --- its life ---------------------------------------------------------------------------------
@@ -114,9 +122,10 @@ class Subscriber:
 
     def connect(self, options: ConnectionOptions) -> AbstractAsyncContextManager[MemoryConnection]:
         """Connect, noting what else is still connected at that moment."""
-        role = options.name.removeprefix(f"craig_mq {QUEUE} ")
+        role, _ = role_and_replica(options.name)
         self._world.broker.note(Dialled(self._number, role, tuple(self.open_roles), self.handling))
-        return _Watched(self, role, self._world.broker.connect(options))
+        named = attrs.evolve(options, name=connection_name(role, self._number))
+        return _Watched(self, role, self._world.broker.connect(named))
 
     # --- its handler ------------------------------------------------------------------------------
 
@@ -138,6 +147,8 @@ class Subscriber:
         behaviour = world.next_behaviour(number)
         if behaviour == "hang":
             await trio.sleep_forever()
+        if behaviour == "late park":
+            await trio.sleep(0.3)
         if behaviour in _DISPOSITIONS:
             raise DlqError(_DISPOSITIONS[behaviour], source=ValueError("simulated"))
         if behaviour == "crash":
@@ -160,11 +171,7 @@ class _Watched:
         self._block = block
 
     async def __aenter__(self) -> MemoryConnection:
-        self._subscriber.dialling.append(self._role)
-        try:
-            connection = await self._block.__aenter__()
-        finally:
-            self._subscriber.dialling.remove(self._role)
+        connection = await self._block.__aenter__()
         self._subscriber.open_roles.append(self._role)
         return connection
 

@@ -25,10 +25,11 @@ from craig_mq.testing.simulate.scenario import (
     Letter,
     Lifecycle,
     Scenario,
+    role_and_replica,
 )
 from craig_mq.testing.simulate.subscriber import Subscriber
 from craig_mq.transport.broker import ConnectionOptions
-from craig_mq.transport.memory import FaultPlan, MemoryBroker, Occurrence, Operation
+from craig_mq.transport.memory import FaultPlan, MemoryBroker, Occurrence
 from craig_mq.transport.memory.refusals import Refused
 
 EPOCH_S = 1_800_000_000.0
@@ -179,19 +180,9 @@ class World:
     # --- what the faults met ----------------------------------------------------------------------
 
     def _state(self, occurrence: Occurrence) -> tuple[str, Lifecycle]:
-        """Tell whose connection it is. Replicas share names, so the busiest part of their lives counts."""
-        role = occurrence.connection.removeprefix(f"craig_mq {QUEUE} ")
-        dialling = occurrence.operation is Operation.CONNECT
-        lives: set[Lifecycle] = {
-            one.lifecycle
-            for one in self.subscribers
-            if role in (one.dialling if dialling else one.open_roles)
-        }
-        order: tuple[Lifecycle, ...] = ("draining", "starting", "running")
-        for one in order:
-            if one in lives:
-                return role, one
-        return role, "starting"
+        """Tell whose connection it is, and which part of that subscription's life it meets."""
+        role, replica = role_and_replica(occurrence.connection)
+        return role, self.subscribers[replica].lifecycle
 
     def _watch(self, occurrence: Occurrence) -> bool:
         """Fit always, and remember what the next strike meets."""
