@@ -19,13 +19,15 @@ test: ## run the tests, heavy scenarios at a reduced count
 	@$(BIN)/python -m pytest -m "browser and not soak" tests/review tests/console
 	@$(MAKE) --no-print-directory proofs
 
-proofs: ## test supervisors: all branches, every schedule of two arms, 5,000 random trees, known defects planted
+proofs: ## prove: supervisors (branches, schedules, random trees, planted defects); planted bugs; 4 minutes of simulation
 	@.ci/setup-venv test lint docs
 	@$(BIN)/coverage run --source=supervisors -m pytest -q -m "not soak" tests/supervisors
 	@$(BIN)/coverage report --skip-covered --fail-under=100
 	@$(BIN)/python -m supervisors.testing.arms
 	@$(BIN)/python -m supervisors.testing.forest
 	@$(BIN)/python tests/supervisors/mutation_gate.py
+	@$(BIN)/python -m craig_mq.testing.planted
+	@$(BIN)/python -m craig_mq.testing.simulate --runs 20000 --at-most 240
 
 soak: ## run every heavy scenario at its full count
 	@.ci/setup-venv test lint docs

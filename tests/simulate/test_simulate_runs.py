@@ -44,16 +44,16 @@ def test_twenty_thousand_runs():
 def test_a_run_is_a_function_of_its_seed():
     """The same seed gives the same trace, fault for fault and ack for ack; another seed another one."""
     first, again, other = (run_scenario(scenario_of(seed)) for seed in (7, 7, 8))
-    assert first.struck == again.struck
-    assert [life.events for life in first.lives] == [life.events for life in again.lives]
-    assert first.trace != other.trace
+    assert repr(first) == repr(again)
+    assert repr(first.trace) != repr(other.trace)
 
 
 def test_every_cell_is_aimed_at_or_has_its_reason():
     """Each fault and state is either the target of some seed or listed with the reason it cannot be."""
     aimed = {
         (target.fault.on, type(target.fault.action), target.role, target.lifecycle)
-        for target in map(target_of, range(len(REACHABLE)))
+        for target in map(target_of, range(3 * len(REACHABLE)))
+        if target is not None
     }
     assert aimed == {attrs.astuple(cell) for cell in REACHABLE}
     assert all(reason_for(cell) for cell in set(CELLS) - set(REACHABLE))

@@ -108,7 +108,13 @@ class Place:
 
 
 def _letter() -> bytes:
-    dlx = {"token": _TOKEN, "queue": "q", "reason": "handler", "failed_at": "2026-01-02T03:04:05Z", "error": "e"}
+    dlx = {
+        "token": _TOKEN,
+        "queue": "q",
+        "reason": "handler",
+        "failed_at": "2026-01-02T03:04:05Z",
+        "error": "e",
+    }
     return envelope(id=ID, _dlx=dlx)
 
 

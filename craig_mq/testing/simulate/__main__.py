@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import time
 
 import click
 
+from craig_mq.testing.simulate.cells import Cell
 from craig_mq.testing.simulate.runner import run_many, scenario_of
 from craig_mq.testing.simulate.script import script_of, smaller
 from craig_mq.testing.simulate.totals import Totals, coverage_table
+
+_LISTED = 20
 
 
 @click.command()
 @click.option("--runs", default=1_000, show_default=True, help="How many seeds to run.")
 @click.option("--seed", default=0, show_default=True, help="The first seed.")
-@click.option("--jobs", default=1, show_default=True, help="How many processes.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="How many processes.")
+@click.option("--at-most", default=math.inf, help="Begin nothing after so many seconds.")
 @click.option("--coverage/--no-coverage", default=True, help="Print the table of faults by state.")
-def main(runs: int, seed: int, jobs: int, *, coverage: bool) -> None:
+@click.option("--every-cell", is_flag=True, help="Fail where a reachable cell was missed in all the runs.")
+def main(runs: int, seed: int, jobs: int, at_most: float, *, coverage: bool, every_cell: bool) -> None:
     """Simulate: the real runtime, random workloads, faults and operators, every invariant checked."""
     began = time.monotonic()
-    totals = run_many(runs, seed, jobs)
+    totals = run_many(runs, seed, jobs, at_most_s=at_most)
     _report(totals, time.monotonic() - began, coverage=coverage)
+    if totals.runs < runs:
+        click.echo(f"{runs - totals.runs} runs were not begun in time")
     if totals.failures:
         first = min(totals.failures)
         violation = totals.failures[first][0]
         click.echo(f"\nseed {first}, shrunk for “{violation.invariant}”:\n")
         click.echo(script_of(smaller(scenario_of(first), violation.invariant)))
+    missed = every_cell and totals.runs == runs and totals.never_hit
+    if totals.failures or totals.wrongly_unreachable or missed:
         sys.exit(1)
 
 
@@ -41,10 +52,16 @@ def _report(totals: Totals, seconds: float, *, coverage: bool) -> None:
         click.echo(f"  seed {seed}: {violations[0].invariant}: {violations[0].text}")
     if coverage:
         click.echo("\n".join(coverage_table(totals)))
-        click.echo(f"reachable cells never hit: {len(totals.never_hit)}")
-        click.echo(f"cells hit that are listed as unreachable: {len(totals.wrongly_unreachable)}")
+        _list("reachable cells never hit", totals.never_hit)
+        _list("cells hit that are listed as unreachable", totals.wrongly_unreachable)
         acts = ", ".join(f"{kind} {count}" for kind, count in sorted(totals.acts.items()))
         click.echo(f"acts: {acts}")
+
+
+def _list(title: str, cells: list[Cell]) -> None:
+    click.echo(f"{title}: {len(cells)}")
+    for cell in cells[:_LISTED]:
+        click.echo(f"  {cell.operation.value} x {cell.action.__name__}: {cell.role}, {cell.lifecycle}")
 
 
 main()

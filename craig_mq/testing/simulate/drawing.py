@@ -9,7 +9,7 @@ import attrs
 
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.testing.simulate.acts import ACTS
-from craig_mq.testing.simulate.faulting import draw_fault
+from craig_mq.testing.simulate.faulting import draw_disturbance, draw_fault
 from craig_mq.testing.simulate.scenario import Act, Behaviour, Letter, Replica, Scenario, Shape, Target
 from craig_mq.testing.simulate.staging import Stage, stage_for
 from craig_mq.transport.memory import FaultPlan
@@ -47,11 +47,12 @@ def draw(seed: int, target: Target | None = None) -> Scenario:
     with_large = chance.random() < 0.03  # noqa: PLR2004 - they are slow
     quorum = chance.random() < 0.2  # noqa: PLR2004
     profile = chance.choice(_PROFILES)
-    acts = [_act(chance) for _ in range(chance.choice((0, 0, 0, 0, 1, 1, 2)))]
-    faults = [draw_fault(chance) for _ in range(chance.randint(1, 3))]
+    acts = [_act(chance) for _ in range(chance.choice((0, 0, 0, 0, 0, 1, 2)))]
+    faults = [draw_fault(chance) for _ in range(chance.choice((0, 0, 1, 1, 2)))]
+    faults += [draw_disturbance(chance)]
     stage = Stage() if target is None else stage_for(target, chance)
-    bursts = tuple(chance.uniform(0, 9) for _ in range(3))
-    letters = [_letter(chance, bursts, plain=stage.plain) for _ in range(chance.randint(14, 26))]
+    bursts = tuple(chance.uniform(0, 9) for _ in range(2))
+    letters = [_letter(chance, bursts, plain=stage.plain) for _ in range(chance.randint(15, 27))]
     letters += [_caught(chance, act.at) for act in acts if act.kind == "shut down"]
     letters = letters[len(stage.letters) :] + stage.letters
     if with_large:
@@ -71,11 +72,11 @@ def draw(seed: int, target: Target | None = None) -> Scenario:
 
 def _letter(chance: random.Random, bursts: tuple[float, ...], *, plain: bool) -> Letter:
     """Most letters succeed at once: faults, not failures, are what most runs are about."""
-    at = chance.choice((0.0, *bursts, chance.uniform(0, 9)))
+    at = chance.choice((0.0, *bursts, *bursts, chance.uniform(0, 9)))
     if plain:
         return Letter(at)
     behaviours: tuple[Behaviour, ...] = ()
-    if chance.random() < 0.3:  # noqa: PLR2004
+    if chance.random() < 0.25:  # noqa: PLR2004
         behaviours = tuple(chance.choices(_BEHAVIOURS, k=chance.randint(1, 3)))
     poison = bool(behaviours) and behaviours[-1] in ("park", "retry", "crash") and chance.random() < 0.1  # noqa: PLR2004
     return Letter(at, chance.choice(_SHAPES), behaviours, poison)
@@ -109,8 +110,8 @@ def _replica(chance: random.Random, stage: Stage, *, quorum: bool, at: float) ->
         depth_sample_interval=chance.choice((4, 600, 600)),
     )
     options = SubscriptionOptions(
-        prefetch=chance.choice((1, 4, 8)),
-        concurrency=chance.choice((1, 2, 4)),
+        prefetch=chance.choice((1, 4, 8, 8)),
+        concurrency=chance.choice((1, 2, 4, 4)),
         handler_timeout=2,
         drain_timeout=chance.choice((0, 2)),
         start_timeout=chance.choice((5, None)),

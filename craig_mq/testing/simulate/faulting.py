@@ -87,6 +87,14 @@ def draw_fault(chance: random.Random) -> Fault:
     return Fault(operation, action, index=chance.randint(0, _LAST_INDEX.get(operation, 10)))
 
 
+def draw_disturbance(chance: random.Random) -> Fault:
+    """Return a fault that strikes several times and that a session survives."""
+    operation = chance.choice((Operation.DELIVER, Operation.PUBLISH, Operation.CONFIRM, Operation.FLUSH))
+    mild = [kind for kind in (Delay, LateSuccess, Duplicate) if kind in POSSIBLE[operation]]
+    action = make(chance, operation, chance.choice(mild))
+    return Fault(operation, action, probability=0.3, times=chance.randint(2, 4))
+
+
 def make(chance: random.Random, operation: Operation, kind: type[Action]) -> Action:
     """Return an action of a kind; ``operation`` must be able to meet it."""
     if kind not in POSSIBLE[operation]:

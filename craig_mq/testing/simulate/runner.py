@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 import multiprocessing
-from collections.abc import Iterable
+import time
+from collections.abc import Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 
 from craig_mq.testing.simulate.cells import target_of
 from craig_mq.testing.simulate.checking import check
@@ -15,7 +18,8 @@ from craig_mq.testing.simulate.running import run_scenario
 from craig_mq.testing.simulate.scenario import Scenario
 from craig_mq.testing.simulate.totals import Totals
 
-_CHUNK = 250
+_CHUNK = 125
+_COLLECT_EVERY = 25
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -32,23 +36,43 @@ def judge(scenario: Scenario) -> tuple[Evidence, list[Violation]]:
 def run_seeds(seeds: Iterable[int]) -> Totals:
     """Run these seeds one after the other, in this thread."""
     totals = Totals()
-    gc.freeze()
-    for seed in seeds:
-        totals.add(*judge(scenario_of(seed)))
-    gc.unfreeze()
+    with _collecting_seldom():
+        for done, seed in enumerate(seeds, start=1):
+            totals.add(*judge(scenario_of(seed)))
+            if done % _COLLECT_EVERY == 0:
+                gc.collect()
     return totals
 
 
-def run_many(runs: int, seed: int, jobs: int = 1) -> Totals:
-    """Run ``runs`` seeds from ``seed`` on; more than one job means processes of their own."""
+@contextmanager
+def _collecting_seldom() -> Generator[None, None, None]:
+    """Look for cycles between runs only, and never among what outlives them."""
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def run_many(runs: int, seed: int, jobs: int = 1, *, at_most_s: float = math.inf) -> Totals:
+    """Run ``runs`` seeds from ``seed`` on, in ``jobs`` processes of their own if that is more than one.
+
+    Nothing is begun ``at_most_s`` seconds after the start: ``Totals.runs`` says how far it came.
+    """
     seeds = range(seed, seed + runs)
     chunks = [seeds[at : at + _CHUNK] for at in range(0, runs, _CHUNK)]
     totals = Totals()
+    until = time.monotonic() + at_most_s
     if jobs == 1:
         for chunk in chunks:
-            totals.merge(run_seeds(chunk))
+            if time.monotonic() < until:
+                totals.merge(run_seeds(chunk))
         return totals
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for part in pool.map(run_seeds, chunks):
-            totals.merge(part)
+        parts = [pool.submit(run_seeds, chunk) for chunk in chunks]
+        for part in parts:
+            if time.monotonic() < until or not part.cancel():
+                totals.merge(part.result())
     return totals

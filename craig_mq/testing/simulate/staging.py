@@ -43,7 +43,7 @@ class Stage:
 def stage_for(target: Target, chance: random.Random) -> Stage:
     """Return what makes the target's operation probable, often certain, in its part of life."""
     stage = Stage()
-    at = chance.uniform(2.5, 6.0)
+    at = chance.uniform(2.5, 5.5)
     _STAGES[target.lifecycle](stage, target, at)
     if target.fault.on in _GIVING_BACK and target.role == "main" and target.lifecycle != "draining":
         _block_publishing(stage, at)
@@ -56,16 +56,20 @@ def _starting(stage: Stage, target: Target, at: float) -> None:
     """Hold the other arm up, so that this one works while the whole still starts."""
     if target.role == "depth":
         # It dials once the start is decided: refused, the subscription goes on starting meanwhile.
-        stage.acts += [Act(at, "forbid declaring", 5.0), Act(at + 0.1, "cancel")]
+        stage.acts += [Act(at, "forbid declaring", 9.0), Act(at + 0.1, "cancel")]
         stage.replicas = 1
         return
     if target.role.endswith("permission"):
+        stage.options["return_route"] = "exchange"  # else the parking arm has nothing to ask
         return
     parking = target.role.startswith("parking")
     other = "main" if parking else "parking"
     stage.faults.append(Fault("connect", Raise(), connection=connection_name(other), times=None))
     stage.options["start_timeout"] = None
     stage.config["parking_ttl"] = 1
+    if target.fault.on is Operation.CLOSE:
+        stage.acts.append(Act(at, f"kick {'parking' if parking else 'main'}"))
+        stage.letters_at(0.5, 1, "park")
     if parking:
         stage.replicas = 2  # the other replica parks what this one's parking arm takes
         stage.letters_at(0.5, 3, "park", "park")
@@ -95,7 +99,10 @@ def _draining(stage: Stage, target: Target, at: float) -> None:
         stage.letters_at(at - 0.05, 2)
         stage.letters_at(at + 0.2, 2)
         return
-    if target.fault.on in _OPENING:
+    if arm == "depth":
+        stage.config["depth_sample_interval"] = 1
+        stage.acts.append(Act(at + 0.05, "delete quarantine"))  # looking for it closes the channel
+    elif target.fault.on in _OPENING:
         stage.acts.append(Act(at + 0.1, f"kick {arm}"))
     if target.fault.on in _GIVING_BACK:
         stage.options["parking_hold_limit"] = 0.5

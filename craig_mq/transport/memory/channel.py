@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_PREFETCH = 65_535
-_consumer_numbers = itertools.count(1)
 
 
 class MemoryChannel:
@@ -40,6 +39,7 @@ class MemoryChannel:
         self._closed: CloseReason | None = None
         self._ended = trio.Event()
         self._consumers: dict[str, MemoryConsumer] = {}
+        self._consumer_numbers = itertools.count(1)
         self._requests = Requests(connection, self)
         self._publisher = Publisher(connection, self) if confirms else None
         self._served: ServedChannel | None = None
@@ -108,7 +108,7 @@ class MemoryChannel:
         """Start a consumer. Cancelled: the consumer is cancelled and what it was given requeued."""
         if not 1 <= prefetch <= _MAX_PREFETCH:
             raise ValueError(f"prefetch must be 1 .. {_MAX_PREFETCH}, not {prefetch}")
-        consumer = MemoryConsumer(self, f"ctag-{next(_consumer_numbers)}", queue)
+        consumer = MemoryConsumer(self, f"ctag-{next(self._consumer_numbers)}", queue)
         self._consumers[consumer.tag] = consumer
 
         def start(served: ServedChannel) -> None:
