@@ -223,7 +223,7 @@ class Publishing:
         self, scope: trio.CancelScope, channel: Channel | None, publication: Publication
     ) -> Confirmation:
         connection = self._connection
-        while connection is not None and connection.blocked is not None:
+        while connection is not None and connection.closed is None and connection.blocked is not None:
             await connection.wait_unblocked()
         if channel is None or not self._gate_open:
             return Unconfirmed(self._opening_failed, sent=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import msgspec
 import pytest
 
 from craig_mq.observe.events import BackoffChanged, SessionDown
@@ -58,7 +59,7 @@ def parked_too_often(evidence):
         if not isinstance(record, MessagePublished):
             return [record]
         body = record.publication.body.replace(b'"park_count":1', b'"park_count":9')
-        return [attrs.evolve(record, publication=attrs.evolve(record.publication, body=body))]
+        return [attrs.evolve(record, publication=msgspec.structs.replace(record.publication, body=body))]
 
     return replaced(evidence, replace)
 

@@ -8,9 +8,10 @@ from craig_mq.testing.planted import PLANTED, RUNS, hunt
 
 # Seeds at which each bug shows itself soon; the soak test starts from 0 and finds them by itself.
 NEAR = {
-    "confirm by FIFO pairing": 23,
-    "retry sleep deaf to shutdown": 115,
-    "ack raced against shutdown": 82,
+    "confirm by FIFO pairing": 234,
+    "reset of backoff on connect": 6,
+    "retry sleep deaf to shutdown": 9,
+    "ack raced against shutdown": 46,
     "capture over the limit": 31,
 }
 

@@ -56,9 +56,13 @@ def _last_copy_kept(story: Story) -> Iterator[str]:
 
 @attrs.define(slots=True)
 class _Copy:
-    """What is known about one serial in one queue: the park_count it carries, and the evidence since."""
+    """What is known about one serial in one queue: the park_count it carries, and the evidence since.
+
+    A duplicated delivery puts the same serial there twice: so many receipts may be ``outstanding``.
+    """
 
     parks: int = 0
+    outstanding: int = 0
     committed: bool = False
     confirmed: bool = False
 
@@ -70,6 +74,7 @@ def evidence_before_ack(_evidence: Evidence, stories: dict[int, Story]) -> Itera
         for fact in story.facts:
             if isinstance(fact, MessageAcked):
                 copy = copies[fact.serial, fact.queue]
+                copy.outstanding -= 1
                 if not (copy.committed or copy.confirmed):
                     yield f"letter {story.number}: acked in {fact.queue} at {fact.at:g} s without evidence"
             else:
@@ -83,7 +88,11 @@ def _take_note(copies: dict[tuple[int, str], _Copy], fact: Fact) -> None:
                 copies[serial, queue] = _Copy(park_count_of(publication.body))
         case MessageDelivered(serial=serial, queue=queue):
             # A commit counts for the receipt it was made in; a confirm also for a redelivery.
-            copies[serial, queue].committed = False
+            copy = copies[serial, queue]
+            copy.committed &= copy.outstanding > 0
+            copy.outstanding += 1
+        case MessageRequeued(serial=serial, queue=queue, connection=connection) if connection:
+            copies[serial, queue].outstanding -= 1
         case Committed():
             for (_, queue), copy in copies.items():
                 copy.committed |= queue == QUEUE

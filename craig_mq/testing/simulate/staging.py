@@ -90,6 +90,9 @@ def _draining(stage: Stage, target: Target, at: float) -> None:
     stage.options |= {"drain_timeout": _DRAIN_S, "prefetch": 8, "concurrency": 2, "backoff_base": 0.5}
     stage.config["parking_ttl"] = 1
     stage.acts.append(Act(at, "shut down"))
+    if arm == "main":
+        stage.config["handler_attempts"] = 3
+        stage.letters_at(at - 0.1, 2, "retry", "retry")  # asleep when the shutdown comes
     stage.letters_at(at - 0.1, 1, "hang")
     if arm == "main":
         stage.letters_at(at - 0.1, 1, "late park" if target.role == "main publishing" else "slow")
