@@ -20,7 +20,7 @@ from craig_mq.core.capture_format import MAX_CAPTURE_BYTES
 from craig_mq.core.dead_letter import MalformedDelivery
 from craig_mq.core.outcome import AckWritten
 from craig_mq.core.policy import PARK
-from craig_mq.core.steps import AckDelivery, Begin, Leave
+from craig_mq.core.steps import AckDelivery, Begin
 from craig_mq.runtime import perform
 from craig_mq.runtime.perform import Performer
 from craig_mq.runtime.publishing import Publishing
@@ -79,12 +79,11 @@ def _unheard(_: object) -> None:
 
 
 def _ack_before_confirm(original: Any) -> Any:
-    async def publish(self: Any, flight: Any, order: Any) -> None:
+    def copy(self: Any, flight: Any) -> Any:
         self._live.settler.ack(flight.delivery.delivery_tag, _unheard)
-        await original(self, flight, order)
-        flight.effect = Leave("acked already")
+        return original(self, flight)
 
-    return publish
+    return copy
 
 
 def _fifo_pairing(original: Any) -> Any:
@@ -168,7 +167,7 @@ def _over_the_limit(original: Any) -> Any:
 
 
 PLANTED: Final[tuple[Planted, ...]] = (
-    Planted("ack before confirm", Performer, "publish", _ack_before_confirm),
+    Planted("ack before confirm", Performer, "copy", _ack_before_confirm),
     Planted("confirm by FIFO pairing", Publisher, "_tell_outcome", _fifo_pairing),
     Planted("reset of backoff on connect", ends, "after_end", _reset_on_connect),
     Planted("session overlap", Publishing, "run", _session_overlap),

@@ -10,7 +10,7 @@ from craig_mq.testing.planted import PLANTED, RUNS, hunt
 NEAR = {
     "confirm by FIFO pairing": 234,
     "reset of backoff on connect": 6,
-    "retry sleep deaf to shutdown": 9,
+    "retry sleep deaf to shutdown": 27,
     "ack raced against shutdown": 46,
     "capture over the limit": 31,
 }
