@@ -17,11 +17,11 @@ from craig_mq.testing.simulate.running import run_scenario
 from craig_mq.testing.simulate.script import script_of, smaller
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = 100
+RUNS = 60
 
 
 def test_no_run_violates_an_invariant():
-    """In a hundred runs every invariant holds, and nothing that is called unreachable is reached."""
+    """In sixty runs every invariant holds, and nothing that is called unreachable is reached."""
     totals = run_seeds(range(RUNS))
     assert totals.failures == {}, f"first seed: {min(totals.failures)}"
     assert totals.wrongly_unreachable == []
