@@ -80,7 +80,8 @@ class Rates(Measured):
             if (row["workload"], row["client"]) == ("park", "pika")
         }
         lines = [
-            "| workload | client | prefetch | body | messages/s | extremes | × pika | CPU µs | Python | rounds |",
+            "| workload | client | prefetch | body | messages/s | extremes | × pika | CPU µs | Python "
+            "| rounds |",
             "|---|---|--:|--:|--:|--:|--:|--:|---|--:|",
         ]
         for row in rows:
@@ -107,8 +108,12 @@ class Detail(Measured):
         rows = found if isinstance(found, list) else [found]
         heads = list(rows[0])
         lines = [f"| {' | '.join(head.replace('_', ' ') for head in heads)} |", "|" + "--:|" * len(heads)]
-        lines += [f"| {' | '.join(f'{row[head]:,}' for head in heads)} |" for row in rows]
+        lines += [f"| {' | '.join(_shown(row[head]) for head in heads)} |" for row in rows]
         return lines
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 class Restarts(Measured):
