@@ -82,7 +82,7 @@ def decode_envelope(body: bytes) -> EventEnvelope:
         raise MalformedBody(str(error)) from None
     if repeated:
         raise MalformedBody("a name is repeated at the top level")
-    if _UUID.fullmatch(wire.id) is None:
+    if not is_uuid(wire.id):
         raise MalformedBody("id is not a hyphenated UUID")
     if not is_instant(wire.occurred_at):
         raise MalformedBody("occurred_at is not an RFC 3339 instant with an offset")
