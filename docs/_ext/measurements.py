@@ -80,8 +80,7 @@ class Rates(Measured):
             if (row["workload"], row["client"]) == ("park", "pika")
         }
         lines = [
-            "| workload | client | prefetch | body | messages/s | extremes | × pika | CPU µs | Python "
-            "| rounds |",
+            "| workload | client | prefetch | body | msgs/s | extremes | × pika | CPU µs | Python | rounds |",
             "|---|---|--:|--:|--:|--:|--:|--:|---|--:|",
         ]
         for row in rows:
