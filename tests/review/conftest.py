@@ -77,9 +77,11 @@ class Screen:
         )
 
     def wait_for_caption(self, sentence):
-        """Wait until the visible sentence is this one."""
+        """Wait until the last answer has come and the visible sentence is this one."""
         self.page.wait_for_function(
-            "text => document.getElementById('caption').textContent === text", arg=sentence
+            "text => document.getElementById('experiment').getAttribute('aria-busy') === 'false'"
+            " && document.getElementById('caption').textContent === text",
+            arg=sentence,
         )
 
     def disabled(self, selector):

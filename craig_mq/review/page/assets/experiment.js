@@ -70,6 +70,7 @@
   async function load(asking) {
     asked += 1;
     const mine = asked;
+    byId("experiment").setAttribute("aria-busy", "true"); // what is shown is not yet what the form says
     player.pause();
     let answer;
     try {
@@ -78,6 +79,7 @@
       answer = { error: { message: `No run: ${error.message}.` } };
     }
     if (mine !== asked) return;
+    byId("experiment").setAttribute("aria-busy", "false");
     if (answer.error) {
       refuse(answer.error.message, answer.error.field);
       return;
