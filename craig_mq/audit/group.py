@@ -121,7 +121,7 @@ class GroupCommitter:
 
     async def _gather(self) -> list[_Pending]:
         """Wait for a group; an empty one once closed and nothing waits."""
-        while True:
+        while True:  # noqa: ASYNC913 - a round sleeps, waits or shortens the queue
             while not self._queue:
                 if self._closed:
                     await trio.lowlevel.checkpoint()
@@ -130,7 +130,7 @@ class GroupCommitter:
             if len(self._queue) < self._limits.rows:
                 await trio.sleep(self._limits.delay_s)
             if group := self._form():
-                return group
+                return group  # noqa: ASYNC910 - a full group is taken at once; the commit is the checkpoint
 
     def _form(self) -> list[_Pending]:
         """Take a group out of the queue: within the limits, each token once; the rest waits for the next."""

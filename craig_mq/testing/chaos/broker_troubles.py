@@ -90,6 +90,7 @@ async def _set_size_limit(stage: Stage, limit: str) -> None:
 
 
 async def _on_every_node(stage: Stage, erlang: str) -> None:
+    await trio.lowlevel.checkpoint()
     for node in stage.nodes:
         await stage.call(partial(node.eval, erlang))
 

@@ -7,9 +7,11 @@ from typing import Final
 
 import trio
 
-from craig_mq.testing.chaos.stage import QUEUE, Stage
+from craig_mq.testing.chaos.stage import QUEUE, Stage, undone
 from craig_mq.testing.chaos.trouble import CLUSTER, Trouble
 from craig_mq.testing.rabbitmq import RabbitNode
+
+_START_S: Final = 150.0  # a node gives up starting after 120 s
 
 
 async def _leader_first(stage: Stage) -> list[RabbitNode]:
@@ -26,12 +28,10 @@ async def _lose(stage: Stage, first: int, last: int) -> None:
     """Kill nodes ``first`` to ``last``, the leader's being 0; let the rest work; start them again."""
     await stage.before_outage()
     victims = (await _leader_first(stage))[first : last + 1]
-    try:
+    async with undone(partial(_start_all, stage, victims), _START_S):
         for node in victims:
             await stage.call(node.kill)
         await trio.sleep(1 + stage.moment())
-    finally:
-        await _start_all(stage, victims)
 
 
 async def _stop_leader_app(stage: Stage) -> None:
@@ -45,10 +45,9 @@ async def _stop_leader_app(stage: Stage) -> None:
 
 async def _start_all(stage: Stage, nodes: list[RabbitNode]) -> None:
     """Start them at once: one alone may wait for the others' tables."""
-    with trio.CancelScope(shield=True):  # starting a node is bounded by itself
-        async with trio.open_nursery() as nursery:
-            for node in nodes:
-                nursery.start_soon(stage.call, node.start)
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(stage.call, node.start)
 
 
 CLUSTER_TROUBLES: Final = (

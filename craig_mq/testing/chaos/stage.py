@@ -78,7 +78,7 @@ class Stage:
         await trio.sleep_until(self.declared_at + SETTLED_S)
         self.outages.append(time.time())
 
-    async def until_consuming(self, seconds: float = 20.0) -> None:
+    async def until_consuming(self, seconds: float = 20.0) -> None:  # noqa: ASYNC910 - or gave up waiting
         """Wait until both arms consume again, or give up."""
         with trio.move_on_after(seconds):  # noqa: ASYNC912 - the sleep
             while True:
@@ -96,10 +96,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def undone(undo: Callable[[], Awaitable[object]]) -> AsyncGenerator[None, None]:
-    """Undo what was done after the block, however it ends."""
+async def undone(
+    undo: Callable[[], Awaitable[object]], bound_s: float = UNDO_S
+) -> AsyncGenerator[None, None]:
+    """Undo what was done after the block, however it ends, within ``bound_s``."""
     try:
         yield
     finally:
-        with trio.move_on_after(UNDO_S, shield=True):
+        with trio.move_on_after(bound_s, shield=True):
             await undo()

@@ -7,7 +7,6 @@ ProtocolViolation, after which the connection can only be dropped.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -16,7 +15,6 @@ from pamqp import base, commands
 from craig_mq.core.close import ChannelClose, ConnectionClose
 from craig_mq.transport.native import methods
 from craig_mq.transport.native.content import (
-    ContentAssembly,
     Envelope,
     NameCache,
     decode_deliver,
@@ -36,6 +34,7 @@ from craig_mq.transport.native.events import (
     Replied,
 )
 from craig_mq.transport.native.handshake import Handshake, Proposal
+from craig_mq.transport.native.slots import Slot, Slots
 from craig_mq.transport.native.wire import (
     BODY,
     FRAME_END,
@@ -60,24 +59,6 @@ _CONTENT: Final[dict[int, Callable[[bytes, int, int, NameCache], Envelope]]] = {
 }
 
 
-class _Slot:
-    """One channel number in use.
-
-    ``closing`` holds our close once it was asked for: from then on everything but its answer is
-    dropped. It leaves only when no request is ``unanswered``: RabbitMQ 3.10 crashes the channel,
-    and never answers, when a close comes on the heels of a basic.consume.
-    """
-
-    __slots__ = ("answered", "closing", "content", "unanswered")
-
-    def __init__(self) -> None:
-        """Open, expecting a method."""
-        self.answered = False
-        self.closing: base.Frame | None = None
-        self.unanswered = 0
-        self.content = ContentAssembly()
-
-
 class AmqpProtocol:
     """One connection's protocol state."""
 
@@ -90,9 +71,7 @@ class AmqpProtocol:
         self._events: list[Event] = []
         self._names = NameCache()
         self._deliveries = DeliveryReader()
-        self._slots: dict[int, _Slot] = {}
-        self._free: deque[int] = deque()
-        self._highest = 0
+        self._slots = Slots()
         self._closing = False
         self._ended = False
         self._payload_max = self.handshake.tuning.frame_max - FRAME_OVERHEAD
@@ -197,20 +176,20 @@ class AmqpProtocol:
         else:
             self._channel_method(channel, slot, index, buffer[start:stop])
 
-    def _channel_method(self, channel: int, slot: _Slot, index: int, arguments: bytes) -> None:
+    def _channel_method(self, channel: int, slot: Slot, index: int, arguments: bytes) -> None:
         if index == methods.CHANNEL_CLOSE:
             reason = ChannelClose(*methods.decode_close(arguments))
             self.outbox.put(methods.encode(commands.Channel.CloseOk(), channel))
             if slot.closing is None:
-                self._release(channel)
+                self._slots.release(channel)
                 self._events.append(ChannelEnded(channel, reason))
                 return
             if slot.unanswered:
-                self._release(channel)  # ours has not left, and need not any more
+                self._slots.release(channel)  # ours has not left, and need not any more
             self._close_answered(channel, slot)  # else they crossed; the number waits for our close-ok
         elif slot.closing is not None:
             if index == methods.CHANNEL_CLOSE_OK and not slot.unanswered:
-                self._release(channel)
+                self._slots.release(channel)
                 self._close_answered(channel, slot)
             elif index != methods.CANCEL:  # the broker's own basic.cancel answers nothing
                 self._drop_answer(channel, slot)
@@ -220,13 +199,13 @@ class AmqpProtocol:
         else:
             self._events.append(Replied(channel, methods.decode(index, arguments)))
 
-    def _drop_answer(self, channel: int, slot: _Slot) -> None:
+    def _drop_answer(self, channel: int, slot: Slot) -> None:
         """Drop the answer to a request made before our close; behind the last one the close leaves."""
         slot.unanswered -= 1
         if slot.unanswered == 0 and slot.closing is not None:
             self.send(channel, slot.closing)
 
-    def _close_answered(self, channel: int, slot: _Slot) -> None:
+    def _close_answered(self, channel: int, slot: Slot) -> None:
         """Report once that the peer knows of our close."""
         if not slot.answered:
             slot.answered = True
@@ -257,15 +236,7 @@ class AmqpProtocol:
 
     def take_number(self) -> int | None:
         """Take a free number, never one whose close is not answered yet; None if channel_max are in use."""
-        if self._highest < self.handshake.tuning.channel_max:
-            self._highest += 1
-            number = self._highest
-        elif self._free:
-            number = self._free.popleft()
-        else:
-            return None
-        self._slots[number] = _Slot()
-        return number
+        return self._slots.take(self.handshake.tuning.channel_max)
 
     def close_channel(self, number: int, text: str, unanswered: int) -> None:
         """Request the close behind ``unanswered`` answers; what comes before its own answer is dropped.
@@ -288,8 +259,3 @@ class AmqpProtocol:
     def send(self, channel: int, method: base.Frame) -> None:
         """Accept a method for sending. Raises ValueError for what the wire cannot hold."""
         self.outbox.put(methods.encode(method, channel))
-
-    def _release(self, number: int) -> None:
-        """Both sides know that the channel is closed: its number may be used again."""
-        del self._slots[number]
-        self._free.append(number)
