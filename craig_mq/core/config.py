@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import attrs
 
@@ -150,7 +150,8 @@ def validate_queue(queue: str, binding_keys: Sequence[str]) -> None:
     _require_name("queue", queue)
     _require_length("queue", queue)
     # An iterator would be empty after this look at it, and nothing would be bound.
-    if isinstance(binding_keys, str | bytes) or not isinstance(binding_keys, Collection):
+    given = cast("object", binding_keys)
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
         raise DlqConfigError("binding_keys", binding_keys, "a sequence of keys, not one string")
     for key in binding_keys:
         validate_routing_key("binding_keys", key)

@@ -52,7 +52,8 @@ def disposition_of(error: BaseException) -> Disposition:
     """
     if not isinstance(error, BaseExceptionGroup):
         return _choice(error)
-    chosen = {_choice(leaf) for leaf in _leaves(error)}
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    chosen = {_choice(leaf) for leaf in _leaves(group)}
     return chosen.pop() if len(chosen) == 1 else Disposition.TRANSIENT_PARK
 
 

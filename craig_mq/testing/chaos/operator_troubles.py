@@ -83,7 +83,7 @@ async def _take_all(channel: Channel, queue: str) -> set[int]:
 
 
 async def _forbid(stage: Stage, right: str) -> None:
-    rights = dict.fromkeys(("configure", "write", "read"), _EVERYTHING)
+    rights: dict[str, str] = dict.fromkeys(("configure", "write", "read"), _EVERYTHING)
     async with undone(partial(_permit, stage, rights)):
         await _permit(stage, rights | {right: _NOTHING})
         stage.proxy.reset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -97,7 +97,7 @@ class FaultPlan:
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
-        given: tuple[object, ...] = self.faults
+        given = cast("tuple[object, ...]", self.faults)
         if not all(isinstance(one, Fault) for one in given):
             raise ValueError(f"the faults of a plan must be of class Fault: {given!r}")
 
