@@ -64,7 +64,7 @@ class Performer:
         self._rules = (plan.config.handler_attempts, plan.config.park_cap)
         self._reporter = plan.reporter
         self._tally = plan.tally
-        self.open: set[InFlight] = set()
+        self.open: dict[InFlight, None] = {}  # in order of arrival
         live.settler.flushed = self.report_in_flight
 
     def begin(self, delivery: Delivery) -> InFlight:
@@ -85,7 +85,7 @@ class Performer:
         if begin.origin == "confirmed_before":
             self._tally.duplicates_absorbed += 1
             self._reporter.emit(DuplicateAbsorbed(plan.queue, flight.envelope_id))
-        self.open.add(flight)
+        self.open[flight] = None
         self._tally.in_flight = len(self.open)
         return flight
 
@@ -188,7 +188,7 @@ class Performer:
                 effect.stage, self._plan.queue, effect.detail, envelope_id=flight.envelope_id
             )
         elif isinstance(effect, Done):
-            self.open.discard(flight)
+            self.open.pop(flight, None)
             if effect.outcome != "acked" and flight.tokenless:
                 self._arm.forget(flight.delivery)
             self._finished(flight, effect.outcome)
