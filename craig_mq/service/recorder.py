@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -114,6 +115,8 @@ class _Run:
             try:
                 async with trio.open_nursery() as subscriptions:
                     self._subscription = await subscriptions.start(subscribe)
+                    gc.collect()
+                    gc.freeze()  # what stands now stays: looking through it again and again costs the hot path
             except* Exception as group:  # noqa: BLE001 - raised below, once the signals are released
                 found = list(leaves(group))
                 failure = found[0] if len(found) == 1 and isinstance(found[0], Exception) else group
