@@ -116,7 +116,7 @@ class _Run:
                 async with trio.open_nursery() as subscriptions:
                     self._subscription = await subscriptions.start(subscribe)
                     gc.collect()
-                    gc.freeze()  # what stands now stays: looking through it again and again costs the hot path
+                    gc.freeze()  # what stands now stays: the collector need not look through it again
             except* Exception as group:  # noqa: BLE001 - raised below, once the signals are released
                 found = list(leaves(group))
                 failure = found[0] if len(found) == 1 and isinstance(found[0], Exception) else group
