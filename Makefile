@@ -10,7 +10,7 @@ help: ## list the targets
 
 demo: ## run the main job on the embedded broker, and account for every message
 	@.ci/setup-venv
-	@$(BIN)/craig-mq demo
+	@env -u CRAIG_MQ_AMQP_URL $(BIN)/craig-mq demo
 
 test: ## run the tests, heavy scenarios at a reduced count
 	@.ci/setup-venv test lint docs

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from craig_mq.cli.encoding import require_utf8, write_utf8
+from craig_mq.cli.extras import missing_extras
 from craig_mq.cli.output import output_errors
 
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -60,6 +61,10 @@ class _LazyGroup(click.Group):
         write_utf8()
         require_utf8(args)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with missing_extras():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_GROUPS})

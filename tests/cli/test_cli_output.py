@@ -65,3 +65,29 @@ def test_an_ordinary_output_is_unchanged() -> None:
     result = CliRunner().invoke(main, ["review", "run", "--caption", "0"])
     assert result.exit_code == 0
     assert result.stdout.startswith("Step 0 of 17")
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "extra"),
+    [
+        ("anycorn", ("review", "serve", "--port", "0"), "web"),
+        ("markupsafe", ("review", "html", "--out", "page.html"), "web"),
+        ("anycorn", ("console", "--queue", "q.dlq", "--port", "0"), "web"),
+        ("psycopg", ("audit", "--audit", "postgresql://localhost/x", "stats"), "postgres"),
+    ],
+)
+def test_a_missing_extra_is_one_line(tmp_path: Path, package: str, arguments, extra: str) -> None:
+    """A command whose extra is not installed ends with exit code 1 or 2 and names the extra, in one line."""
+    script = f"import sys; sys.modules[{package!r}] = None; from craig_mq.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        timeout=60,
+    )
+    assert done.returncode in {1, 2}
+    assert done.stderr.splitlines()[-1].endswith(f"needs the extra: pip install 'craig-mq[{extra}]'")
+    assert "Traceback" not in done.stderr
