@@ -58,7 +58,7 @@ class DepthSampler:
                         self._report(queue, await self._look(connection, queue))
                     with trio.move_on_after(self.interval_s):
                         await connection.wait_closed()
-        except TransportError:
+        except* TransportError:  # a cancel of the same instant comes in one group with it, and goes on
             # The next generation tries again after its backoff; until then the gauges are gone.
             pass
 

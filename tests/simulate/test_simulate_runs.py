@@ -81,3 +81,9 @@ def test_each_invariant_of_the_design_has_its_checker():
     """The checkers are named after what they check, and each says so in one sentence."""
     assert len(INVARIANTS) >= 11
     assert all((checker.__doc__ or "").endswith(".") for checker in INVARIANTS.values())
+
+
+@pytest.mark.parametrize("seed", [552, 1764])
+def test_a_lost_connection_and_a_cancel_of_one_instant(seed: int) -> None:
+    """S14: a sampler that is cancelled as its connection is lost ends cancelled, and crashes nothing."""
+    assert check(run_scenario(scenario_of(seed))) == []
