@@ -75,7 +75,7 @@ class Supervisor(Handle):
         if broken is not None:
             raise broken
         if self._parent_cancel_taken and self._cancelled is None:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await self._collect_parent_cancel()
         failure = verdict(self.path, self._roster.head.causes, self._cancelled)
         if failure is not None:
             raise failure
@@ -105,6 +105,13 @@ class Supervisor(Handle):
         except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it once the children ended
             self._cancelled = error
             self._take_parent_cancel()
+
+    async def _collect_parent_cancel(self) -> None:  # noqa: ASYNC910 - raises nothing, run() does
+        """Catch a cancel that was only seen coming: raised here it would hide the children's errors (S14)."""
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it, beside those errors
+            self._cancelled = error
 
     def _take_parent_cancel(self) -> None:
         if not self._parent_cancel_taken:

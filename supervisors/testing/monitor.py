@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import trio
 
 from supervisors.context import ChildContext
-from supervisors.events import BackoffChosen, ChildMoved, Event, StopAccepted, SupervisorStarted
+from supervisors.events import (
+    BackoffChosen,
+    CauseNoted,
+    ChildEnded,
+    ChildMoved,
+    Event,
+    StopAccepted,
+    SupervisorStarted,
+)
+from supervisors.exits import error_of, leaves
 from supervisors.spec import Body
-from supervisors.state import LIVE, ChildState
+from supervisors.state import LIVE, ChildState, FatalEnd, OwnError
 
 
 class LawBrokenError(AssertionError):
@@ -19,7 +30,8 @@ class Monitor:
 
     Wrap every body in ``watch`` and pass the monitor as observer. S2: no two generations of a child overlap.
     S32: no restart before its published wake-up. S48: no start after a stop was accepted. S1: nothing is live
-    at the end. S26: a delay is published before every restart.
+    at the end. S26: a delay is published before every restart. S14: what a stopping supervisor noted of its
+    children's errors is in what it ends with.
     """
 
     def __init__(self) -> None:
@@ -29,6 +41,7 @@ class Monitor:
         self._generations: dict[str, int] = {}
         self._wake_at: dict[str, float] = {}
         self._stopping: set[str] = set()
+        self._noted: dict[str, list[BaseException]] = {}
 
     def __fingerprint__(self) -> object:
         return (
@@ -36,6 +49,7 @@ class Monitor:
             dict(sorted(self._generations.items())),
             dict(sorted(self._wake_at.items())),
             self._stopping,
+            {path: len(errors) for path, errors in sorted(self._noted.items())},
         )
 
     def watch(self, body: Body) -> Body:
@@ -64,6 +78,19 @@ class Monitor:
             self._wake_at[f"{event.path}/{event.child}"] = event.wake_at
         elif isinstance(event, ChildMoved):
             self._moved(event)
+        elif isinstance(event, CauseNoted):
+            if isinstance(event.cause, OwnError | FatalEnd):
+                own = error_of(event.cause.record.end)
+                self._noted.setdefault(event.path, []).extend(() if own is None else _every_leaf(own))
+        elif isinstance(event, ChildEnded):
+            self.ended(f"{event.path}/{event.child}", error_of(event.end))
+
+    def ended(self, path: str, error: BaseException | None) -> None:
+        """The supervisor at ``path``, if it is one, ended with ``error``; for the root its caller says so."""
+        carried = [] if error is None else list(_every_leaf(error))
+        for noted in self._noted.pop(path, ()):
+            if not any(leaf is noted for leaf in carried):
+                self._break(f"S14: {path} noted {noted!r} and ended without it")
 
     def _moved(self, event: ChildMoved) -> None:
         if event.after is ChildState.STARTING and event.path in self._stopping:
@@ -91,3 +118,11 @@ class Monitor:
             raise self.broken
         if self._live:
             raise LawBrokenError(f"S1: still live after run(): {self._live}")
+
+
+def _every_leaf(error: BaseException) -> Iterator[BaseException]:
+    """The leaves of an error and of whatever it names as its cause."""
+    for leaf in leaves(error):
+        yield leaf
+        if leaf.__cause__ is not None:
+            yield from _every_leaf(leaf.__cause__)

@@ -65,8 +65,15 @@ class RandomTree:
             raise self.handle.last_observer_error
 
     async def _run_tree(self) -> None:  # noqa: ASYNC910 - giving up is a checkpoint too
+        error: BaseException | None = None
         try:
-            await self.handle.run()
+            try:
+                await self.handle.run()
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                self.monitor.ended(self.handle.path, error)
         except* (IntensityError, StartError, ChildError, StuckError, FaultError, FatalFault):
             pass  # giving up is a legal end of a random tree
 

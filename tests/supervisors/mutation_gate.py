@@ -115,6 +115,15 @@ MUTANTS = (
         "test_supervisors_exits.py::test_no_leaf_of_a_group_is_dropped",
     ),
     Mutant(
+        "children's errors hidden by the parent's cancel",
+        "S14",
+        "supervisor.py",
+        "        except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it, beside those errors\n"
+        "            self._cancelled = error",
+        "        except ZeroDivisionError:\n            raise",
+        "test_supervisors_stop.py::test_an_own_error_survives_a_cancel_that_is_seen_before_it_is_raised",
+    ),
+    Mutant(
         "unbounded shield",
         "S50",
         "draft.py",

@@ -233,6 +233,31 @@ async def test_an_own_error_under_cancel_is_raised_beside_cancelled(autojump_clo
         await run_supervisor(SupervisorSpec("top", (ChildSpec("c", sore),)))
 
 
+class CancelOnExit(trio.abc.Instrument):
+    """Cancels a scope the moment a task has ended, before whoever waits for that end runs."""
+
+    def __init__(self, name, scope):
+        self.name, self.scope = name, scope
+
+    def task_exited(self, task):
+        if task.name == self.name:
+            self.scope.cancel(reason="the parent is cancelled")
+
+
+async def test_an_own_error_survives_a_cancel_that_is_seen_before_it_is_raised(autojump_clock):
+    """S14: an end that waits to be read when the parent is cancelled keeps its error beside Cancelled."""
+
+    async def sore(ctx):
+        ctx.started()
+        await trio.sleep(1)
+        raise ValueError("own")
+
+    spec = SupervisorSpec("top", (ChildSpec("c", sore),))
+    with pytest.RaisesGroup(ValueError), trio.CancelScope() as scope:
+        trio.lowlevel.add_instrument(CancelOnExit("top/c#1", scope))
+        await run_supervisor(spec)
+
+
 async def test_a_child_that_fails_during_the_drain_stays_down(autojump_clock, script, opened):
     """S14, S48: a child that ends by itself while others drain is not restarted."""
     children = (

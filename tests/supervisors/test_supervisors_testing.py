@@ -11,9 +11,17 @@ import trio
 from trio._core import _run as trio_run
 
 from supervisors import ChildSpec, Supervisor, SupervisorSpec, run_supervisor
-from supervisors.events import BackoffChosen, ChildMoved, StopAccepted, SupervisorStarted
+from supervisors.events import (
+    BackoffChosen,
+    CauseNoted,
+    ChildEnded,
+    ChildMoved,
+    StopAccepted,
+    SupervisorStarted,
+)
+from supervisors.exits import EndRecord, Failed
 from supervisors.spec import RestartType
-from supervisors.state import ChildState
+from supervisors.state import ChildState, OwnError, StopMode
 from supervisors.testing import (
     Fault,
     LawBrokenError,
@@ -404,6 +412,29 @@ async def test_the_monitor_names_the_law_that_broke(autojump_clock):
         monitor(moved(ChildState.WAITING, ChildState.STARTING))
     monitor(SupervisorStarted("top", 0.0, SupervisorSpec("top")))
     monitor(moved(ChildState.WAITING, ChildState.STARTING))
+
+
+def test_a_supervisor_that_ends_without_a_noted_error_breaks_the_law():
+    """S14: an error noted while stopping must be a leaf, or a cause, of what the supervisor ends with."""
+    own = ValueError("own")
+    noted = CauseNoted("top/arm", 0.0, OwnError(EndRecord(0.0, "c", 1, Failed(own)), StopMode.CANCEL))
+    reported = RuntimeError("the arm failed")
+    reported.__cause__ = own
+    for carried in (own, ExceptionGroup("several", [KeyError(), own]), reported):
+        monitor = Monitor()
+        monitor(noted)
+        monitor(ChildEnded("top", 0.0, "arm", 1, Failed(carried), ours=False))
+        monitor.finish()
+    monitor = Monitor()
+    monitor(noted)
+    with pytest.raises(LawBrokenError, match=r"S14: top/arm noted ValueError\('own'\)"):
+        monitor(ChildEnded("top", 0.0, "arm", 1, Failed(KeyError()), ours=False))
+    with pytest.raises(LawBrokenError, match="S14"):
+        monitor.finish()
+    monitor = Monitor()
+    monitor(CauseNoted("top", 0.0, OwnError(EndRecord(0.0, "c", 1, Failed("data")), StopMode.DRAIN)))
+    monitor.ended("top", None)
+    monitor.finish()
 
 
 async def test_a_watched_job_runs_as_it_would_unwatched(autojump_clock):
