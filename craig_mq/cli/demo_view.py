@@ -11,24 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from craig_mq.demo.run import DemoResult
-from craig_mq.service.status import Status
+from craig_mq.service.status import SHOWN_COUNTERS, Status
 
-_COUNTERS = (
-    "acked",
-    "parked",
-    "returned",
-    "quarantined",
-    "duplicates_absorbed",
-    "settlement_failures",
-    "sessions",
-)
 _STATE_STYLES = {"running": "green", "backoff": "yellow"}
 
 
 def status_view(status: Status) -> RenderableType:
     """The running service as three panels side by side."""
     document = status.document
-    counters = {name: str(document["statistics"][name]) for name in _COUNTERS}
+    counters = {name: str(document["statistics"][name]) for name in SHOWN_COUNTERS}
     return Columns(
         [
             Panel(_tree(document["tree"], document["clock_s"]), title="supervisor tree"),

@@ -13,7 +13,7 @@ import click
 import trio
 
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
-from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX
+from craig_mq.core.siblings import SiblingQueues
 from craig_mq.operator.connecting import sole
 from craig_mq.operator.doctor.management import ManagementApi
 from craig_mq.service.signals import drain_then_leave
@@ -30,22 +30,12 @@ _STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @attrs.define(frozen=True, slots=True)
-class Target:
+class Target(SiblingQueues):
     """A dead-letter queue at a broker. ``url`` holds a password: it is never shown."""
 
     url: str = attrs.field(repr=False)
     queue: str
     accept_delivery_count: bool = False
-
-    @property
-    def quarantine(self) -> str:
-        """Its quarantine queue."""
-        return self.queue + QUARANTINE_SUFFIX
-
-    @property
-    def parking(self) -> str:
-        """Its parking queue."""
-        return self.queue + PARKING_SUFFIX
 
     def management(self, url: str | None) -> ManagementApi | None:
         """The management API at ``url``, for this target's virtual host; None for none."""

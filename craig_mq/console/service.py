@@ -9,18 +9,10 @@ from typing import Any, Final
 import trio
 
 from craig_mq.operator.status import ServiceUnreachable, fetch_status
+from craig_mq.service.status import SHOWN_COUNTERS
 
 FRESH_S: Final = 1.0
 PATIENCE_S: Final = 8.0
-COUNTERS: Final = (
-    "acked",
-    "parked",
-    "returned",
-    "quarantined",
-    "duplicates_absorbed",
-    "settlement_failures",
-    "sessions",
-)
 
 
 class ServiceView:
@@ -68,7 +60,7 @@ def describe(status: Any) -> dict[str, Any]:
             "state": str(status["state"]),
             "queue": str(status.get("queue", "")),
             "tree": [*_walk(status["tree"], status["clock_s"], 0)] if "tree" in status else [],
-            "counters": {name: int(statistics[name]) for name in COUNTERS if name in statistics},
+            "counters": {name: int(statistics[name]) for name in SHOWN_COUNTERS if name in statistics},
         }
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return {"failure": "the service's status has a form this version does not know"}

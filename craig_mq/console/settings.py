@@ -8,12 +8,12 @@ from pathlib import Path
 
 import attrs
 
-from craig_mq.core.config import PARKING_SUFFIX, QUARANTINE_SUFFIX
+from craig_mq.core.siblings import SiblingQueues
 from craig_mq.operator.lease import MAX_SCAN
 
 
 @attrs.define(frozen=True, slots=True, kw_only=True)
-class ConsoleSettings:
+class ConsoleSettings(SiblingQueues):
     """``queue`` is the dead-letter queue; ``folder`` holds plans, journals and the console's own record.
 
     ``now`` gives seconds since the Unix epoch, ``hot_window_s`` is how long the ledger keeps a token hot.
@@ -30,13 +30,3 @@ class ConsoleSettings:
     accept_delivery_count: bool = False
     max_scan: int = MAX_SCAN
     now: Callable[[], float] = time.time
-
-    @property
-    def quarantine(self) -> str:
-        """The quarantine queue."""
-        return self.queue + QUARANTINE_SUFFIX
-
-    @property
-    def parking(self) -> str:
-        """The parking queue."""
-        return self.queue + PARKING_SUFFIX

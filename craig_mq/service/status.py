@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import trio
@@ -19,6 +19,17 @@ class Status:
     ready: bool
     document: dict[str, Any]
 
+
+SHOWN_COUNTERS: Final = (
+    "acked",
+    "parked",
+    "returned",
+    "quarantined",
+    "duplicates_absorbed",
+    "settlement_failures",
+    "sessions",
+)
+"""The counters of ``statistics`` that a view of a service shows, in this order."""
 
 STARTING = Status(ready=False, document={"state": "starting"})
 

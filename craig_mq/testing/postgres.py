@@ -26,10 +26,11 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import attrs
+
+from craig_mq.testing.private_server import PrivateServer
 
 _INSTALLED: Final = Path("/usr/lib/postgresql")
 _POLL_S: Final = 0.05
@@ -84,7 +85,7 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-class PostgresServer:
+class PostgresServer(PrivateServer):
     """One server on a free loopback port; every commit is fsynced, logins are trusted.
 
     ``settings`` are server parameters. Entering starts the server, leaving stops it and removes its data.
@@ -102,18 +103,8 @@ class PostgresServer:
         os.chown(self._folder, *self.owner)
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "-D", str(self._data))
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _open(self) -> None:
+        self.start()
 
     @property
     def data(self) -> Path:

@@ -24,17 +24,17 @@ import subprocess
 import time
 from collections.abc import Generator, Mapping
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from urllib.parse import quote
 
+from craig_mq.testing.private_server import PrivateServer
 from craig_mq.testing.rabbitmq_epmd import Epmd
 from craig_mq.testing.rabbitmq_programs import Programs, RabbitNodeError, free_ports
 
 _POLL_S: Final = 0.05
 
 
-class RabbitNode:
+class RabbitNode(PrivateServer):
     """One broker process and its epmd, on free loopback ports, with its data in a temporary folder.
 
     ``config`` lines are appended to rabbitmq.conf; ``programs`` choose another version than the
@@ -63,18 +63,8 @@ class RabbitNode:
         limits = "disk_free_limit.absolute = 1MB\nvm_memory_high_watermark.relative = 0.8\n"
         (self._folder / "rabbitmq.conf").write_text(limits + self._joining(join) + config)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _open(self) -> None:
+        self.start()
 
     # -- life -----------------------------------------------------------------------------------
 

@@ -10,15 +10,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Self
 
+from craig_mq.testing.private_server import PrivateServer
 from craig_mq.testing.rabbitmq import RabbitNode
 from craig_mq.testing.rabbitmq_epmd import Epmd
 from craig_mq.testing.rabbitmq_programs import Programs, RabbitNodeError
 
 
-class RabbitCluster:
+class RabbitCluster(PrivateServer):
     """``size`` nodes that share a name server; every call blocks, as those of RabbitNode do.
 
     Entering starts and joins them; leaving stops them and removes everything.
@@ -31,20 +30,10 @@ class RabbitCluster:
         others = (RabbitNode(programs=programs, epmd=self._epmd, join=first) for _ in range(size - 1))
         self.nodes = (first, *others)
 
-    def __enter__(self) -> Self:
-        try:
-            for node in self.nodes:
-                node.start()
-            self._check_joined()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _open(self) -> None:
+        for node in self.nodes:
+            node.start()
+        self._check_joined()
 
     def start(self) -> None:
         """Start every node that does not run, at once: one alone may wait for the other's tables."""
