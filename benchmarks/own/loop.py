@@ -1,7 +1,8 @@
 """One subscription doing one workload with full semantics, measured like the peers' bare loops.
 
 ``python -m benchmarks.own.loop URL QUEUE COUNT PREFETCH TRANSPORT WORKLOAD`` prints one JSON object. The
-clock runs from the call of ``subscribe_dlq`` to the last written settlement.
+clock runs from the first delivery handed to the handler to the last written settlement: a peer's, too,
+begins once it is connected and everything is declared.
 """
 
 from __future__ import annotations
@@ -87,6 +88,20 @@ def finished(workload: str, seen: DlqStatistics) -> int:
             return seen.acked
 
 
+def timed_from_first(handler: Handler, watch: Stopwatch) -> Handler:
+    """The same handler; its first call restarts the clock."""
+    called = False
+
+    def call(dead_letter: DeadLetter) -> Awaitable[None]:
+        nonlocal called
+        if not called:
+            called = True
+            watch.restart()
+        return handler(dead_letter)
+
+    return call
+
+
 async def wait_finished(count: int, done: Callable[[], int]) -> None:
     """Return soon after ``done()`` has come to ``count``.
 
@@ -114,7 +129,7 @@ async def measure(job: Job) -> None:
                 subscribe_dlq,
                 broker,
                 queue=job.queue,
-                handler=handler,
+                handler=timed_from_first(handler, watch),
                 config=config,
                 options=options,
                 binding_keys=("dlq.#",),

@@ -39,6 +39,10 @@ class Stopwatch:
         """Start. What stands by then is no garbage: a service freezes it once it is up (how-to, deploy)."""
         gc.collect()
         gc.freeze()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what has passed so far."""
         self._wall = time.perf_counter()
         self._cpu = _cpu()
 

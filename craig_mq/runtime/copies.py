@@ -49,8 +49,8 @@ F = TypeVar("F")
 class Copies(Generic[F]):
     """What one session's workers have left to be copied; ``make`` makes the copy of a delivery.
 
-    A worker that pauses calls ``flush``; where the worker that left something is held by its next
-    handler, ``run`` does, one scheduling pass later.
+    A worker that pauses calls ``flush``; one that goes on to what may hold it, such as its next handler,
+    calls ``leave``, and ``run`` flushes if it has not come back one scheduling pass later.
     """
 
     def __init__(self, publishing: Publishing, make: Callable[[F], Copy]) -> None:
@@ -67,8 +67,12 @@ class Copies(Generic[F]):
         if not self._publishing.ready:
             return False
         self._owed.append(flight)
-        self._wake()
         return True
+
+    def leave(self) -> None:
+        """Have ``run`` flush what is owed: whoever calls may be held up from here on."""
+        if self._owed:
+            self._wake()
 
     def flush(self) -> None:
         """Make everything owed, then hand it off."""

@@ -8,13 +8,14 @@ not due soon is given back and nothing is held meanwhile, so no broker's consume
 # flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
+from functools import partial
 from typing import assert_never
 
 import trio
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.machine import after_publish
-from craig_mq.core.outcome import AckWritten, SettlementOutcome
+from craig_mq.core.outcome import AckWritten, Confirmation, SettlementOutcome
 from craig_mq.core.replay import Hold, Release, Replay, next_step
 from craig_mq.core.steps import SettlementFailed
 from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
@@ -54,6 +55,12 @@ class ParkingReplayer:
         """
         self._consumer = await self._live.channel.consume(self._queue, prefetch=1)
         self._live.report_up()
+        try:
+            await self._work()
+        finally:
+            self._live.publishing.abandon()
+
+    async def _work(self) -> None:
         async with trio.open_nursery() as tasks:
             tasks.start_soon(self._live.watch_channel)
             tasks.start_soon(self._stop_on_shutdown)
@@ -112,8 +119,9 @@ class ParkingReplayer:
                 return await self._consumer.receive()
             finally:
                 self._quiet.end(self._waiting)
-        self._absent = True
-        self._plan.reporter.emit(OldestParked(self._plan.queue, None))
+        if not self._live.publishing.in_flight:  # Else the head is not absent but on its way.
+            self._absent = True
+            self._plan.reporter.emit(OldestParked(self._plan.queue, None))
         return None
 
     async def _deal_with(self, delivery: Delivery) -> None:
@@ -173,13 +181,21 @@ class ParkingReplayer:
     async def _publish(
         self, delivery: Delivery, exchange: str, routing_key: str, head: ParkedHead | None
     ) -> None:
-        """Republish the capture as it is and ack only on a clean confirm, with no task switch between."""
+        """Republish the capture as it is; where nothing must be waited for, no task waits for the confirm."""
         publication = capture_publication(exchange, routing_key, delivery.body, self._plan.sources)
-        _, effect = after_publish(await self._live.publishing.publish(publication))
+        told = partial(self._published, delivery, exchange or routing_key, head)
+        if not self._live.publishing.publish_nowait(publication, told, trio.current_time()):
+            told(await self._live.publishing.publish(publication))
+
+    def _published(
+        self, delivery: Delivery, target: str, head: ParkedHead | None, confirmation: Confirmation
+    ) -> None:
+        """Ack only on a clean confirm, with no task switch between."""
+        _, effect = after_publish(confirmation)
         if isinstance(effect, SettlementFailed):
             self._live.settlement_failed(
                 effect.stage,
-                exchange or routing_key,
+                target,
                 effect.detail,
                 envelope_id=None if head is None else head.envelope_id,
                 capture_id=None if head is None else head.capture_id,

@@ -33,8 +33,8 @@ class Settler:
     """Accepts acks and nacks on one channel and flushes them in batches.
 
     ``settle_timeout`` bounds a settlement from acceptance to the write, in seconds; ``abort_grace``
-    later a flush that ignores its cancellation loses its transport through ``abort`` (S42). The
-    ``flushed`` is called after each flush, once its outcomes were told. The
+    later a flush that ignores its cancellation loses its transport through ``abort`` (S42). ``flushed``
+    is called after each flush, once its outcomes were told. The
     first outcome other than ``AckWritten`` closes the gate for every settlement not yet begun (S43).
     """
 
@@ -71,16 +71,23 @@ class Settler:
         self._gate_open = False
 
     def ack(self, delivery_tag: int, settled: Settled) -> None:
-        """Accept an ack. ``settled`` hears AckNotSent or AckFailed at once where none was accepted."""
+        """Accept an ack. ``settled`` hears AckNotSent or AckFailed at once where none was accepted.
+
+        It hears AckWritten at once where the ack left within this call, as with a prefetch of one.
+        """
         if not self._gate_open:
             settled(ACK_NOT_SENT)
             return
         try:
-            self._channel.ack_nowait(delivery_tag)
+            written = self._channel.ack_nowait(delivery_tag)
         except TransportError as error:
             self._refuse(error, settled)
         else:
-            self._accept(settled)
+            if written and not self.in_flight:  # Else its turn is behind those accepted before it.
+                settled(ACK_WRITTEN)
+                self.flushed()
+            else:
+                self._accept(settled)
 
     def requeue(self, delivery_tag: int, settled: Settled) -> None:
         """Accept a nack with requeue, reported as ``ack`` reports."""

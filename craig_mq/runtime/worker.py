@@ -130,10 +130,12 @@ class Worker(Generic[F]):
             while not self._ending.noted and (self._flight or await self._intake.opened()):
                 with trio.CancelScope() as self._scope:
                     await self._handle_many()
+                self._copies.leave()
                 await self._settle_outside_scope()
         except TransportError as error:
             self._foreman.receive_failed(error)
         finally:
+            self._copies.leave()
             ended()
 
     async def _handle_many(self) -> None:
@@ -175,6 +177,7 @@ class Worker(Generic[F]):
         """
         began = trio.current_time()
         self._bounds.begin(scope, began)
+        self._copies.leave()
         try:
             await self._invoker.call(flight, attempt)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome
@@ -220,6 +223,7 @@ class Worker(Generic[F]):
 
     async def _publish(self, flight: F, scope: trio.CancelScope) -> None:
         self.publishing = True
+        self._copies.leave()
         try:
             await self._performer.copy(flight).publish(scope)
         finally:
@@ -239,6 +243,7 @@ class Worker(Generic[F]):
                 return
         if isinstance(flight.effect, Publish):
             if self._copies.owe(flight):
+                self._copies.leave()
                 self._flight = None
                 return
             with trio.CancelScope() as scope:

@@ -173,8 +173,12 @@ class Channel(Protocol):
         """
         ...
 
-    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
-        """Accept an ack for writing, synchronously. Raises ClosedError if the channel has ended."""
+    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> bool:
+        """Accept an ack for writing, synchronously. Raises ClosedError if the channel has ended.
+
+        True: it was handed to the operating system within this call, and everything accepted before it,
+        too. False says nothing: ``flush`` tells.
+        """
         ...
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:

@@ -15,7 +15,8 @@ from craig_mq.transport.errors import ClosedError
 class FakeChannel:
     """Takes settlements; its flush takes ``seconds``, and may ignore cancellation until aborted."""
 
-    def __init__(self, *, seconds=0.0, stubborn=False, closed=None):
+    def __init__(self, *, seconds=0.0, stubborn=False, closed=None, prompt=False):
+        self.prompt = prompt
         self.seconds = seconds
         self.stubborn = stubborn
         self.closed = closed
@@ -28,6 +29,7 @@ class FakeChannel:
         if self.closed is not None:
             raise ClosedError(self.closed)
         self.settled.append(("ack", tag))
+        return self.prompt
 
     def nack_nowait(self, tag, *, requeue, multiple=False):
         if self.closed is not None:
@@ -65,6 +67,19 @@ async def test_settlements_of_one_pass_share_a_flush(autojump_clock):
     assert outcomes == [ACK_WRITTEN] * 11
     assert channel.flushes == 1
     assert channel.settled[-1] == ("requeue", 10)
+
+
+async def test_an_ack_that_left_at_once_is_told_at_once(autojump_clock):
+    """An ack handed over within its own call needs no flush, unless others accepted before wait for theirs."""
+    channel, outcomes = FakeChannel(prompt=True), []
+    settler = settler_on(channel)
+    settler.ack(1, outcomes.append)
+    assert (outcomes, channel.flushes, settler.in_flight) == ([ACK_WRITTEN], 0, False)
+    settler.requeue(2, outcomes.append)
+    settler.ack(3, outcomes.append)
+    assert outcomes == [ACK_WRITTEN]
+    await settler.finish()
+    assert (outcomes, channel.flushes) == ([ACK_WRITTEN] * 3, 1)
 
 
 async def test_a_closed_gate_lets_nothing_begin(autojump_clock):

@@ -83,6 +83,9 @@ class Scene:
     def flush(self):
         pass
 
+    def leave(self):
+        pass
+
 
 async def test_a_bound_that_meets_its_confirm_times_out_no_other_handler(autojump_clock):
     """A publish whose bound fires beside its confirm is acked, and the next handler has its full time."""

@@ -184,9 +184,10 @@ class AioPikaChannel:
         """Refuse: behind the bridge there is no way to publish without a task of asyncio's."""
         return False
 
-    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
-        """Write an ack now; what the socket could not take waits for ``flush``."""
+    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> bool:
+        """Write an ack now; what the socket could not take waits for ``flush``, which alone knows."""
         self._settle(commands.Basic.Ack(delivery_tag, multiple))
+        return False
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """Write a nack now; what the socket could not take waits for ``flush``."""

@@ -155,7 +155,7 @@ class MemoryChannel:
             raise ValueError("publish needs a channel opened with confirms=True")
         return self._publisher.publish_nowait(publication, told)
 
-    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
+    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> bool:
         """Accept an ack for writing."""
         if self._closed is not None:
             raise ClosedError(self._closed)
@@ -169,6 +169,7 @@ class MemoryChannel:
             self._settle(
                 Operation.ACK, delivery_tag, lambda served: served.ledger.ack(delivery_tag, multiple=multiple)
             )
+        return False
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """Accept a nack for writing."""

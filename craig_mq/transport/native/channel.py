@@ -132,7 +132,7 @@ class NativeChannel(PublishingChannel):
         self._acks_certain = self._acks.written
         return answer if isinstance(answer, Delivery) else None
 
-    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
+    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> bool:
         """See the protocol."""
         if self._closed is not None:
             raise ClosedError(self._closed)
@@ -140,6 +140,8 @@ class NativeChannel(PublishingChannel):
             self._protocol.outbox.put(self._acks.ack_up_to(delivery_tag))
         elif self._acks.ack(delivery_tag):
             self._protocol.outbox.defer(self._acks, prompt=not self._acks.outstanding)
+            return self._writer.all_written
+        return False
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """See the protocol."""

@@ -111,6 +111,11 @@ class CoalescingWriter:
         """Whether more bytes wait for the socket than should."""
         return self._outbox.accepted - self._written > HIGH_WATER
 
+    @property
+    def all_written(self) -> bool:
+        """Whether everything accepted so far was handed to the operating system."""
+        return not self._outbox and self._written == self._outbox.accepted
+
     async def wait_room(self) -> None:
         """Return once not congested, or finishing."""
         while self.congested and not self._finishing:

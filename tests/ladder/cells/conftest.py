@@ -86,10 +86,11 @@ class _Channel:
             await self._sabotage.hold.wait()
         return confirmation
 
-    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> None:
+    def ack_nowait(self, delivery_tag: int, *, multiple: bool = False) -> bool:
         if self._sabotage.struck("ack"):
             self._connection.abort()
-        self._inner.ack_nowait(delivery_tag, multiple=multiple)
+        written: bool = self._inner.ack_nowait(delivery_tag, multiple=multiple)
+        return written
 
     def nack_nowait(self, delivery_tag: int, *, requeue: bool, multiple: bool = False) -> None:
         if self._sabotage.struck("requeue" if requeue else "reject"):
