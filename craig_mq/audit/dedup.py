@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import attrs
+import msgspec
 
 from craig_mq.audit.row import Divergent, Entry, Phantom, Recorded, RowOutcome, Tokenless
 
 
-@attrs.define(frozen=True, slots=True)
-class Canonical:
+class Canonical(msgspec.Struct, frozen=True, gc=False):
     """The committed row that holds a token."""
 
     id: UUID
     content_sha256: bytes
 
 
-@attrs.define(frozen=True, slots=True)
-class Insertion:
+class Insertion(msgspec.Struct, frozen=True, gc=False):
     """A row to write; with ``canonical_id`` it is written tokenless and flagged divergent."""
 
     entry: Entry

@@ -12,10 +12,10 @@ import trio
 from craig_mq.audit.classification import classify
 from craig_mq.audit.database import Verdict
 from craig_mq.audit.errors import StoreClosed
-from craig_mq.audit.row import Entry, RowOutcome
+from craig_mq.audit.row import AuditRow, RowOutcome
 from craig_mq.core.disposition import DlqError
 
-Commit: TypeAlias = Callable[[Sequence[Entry]], Awaitable[Sequence[Verdict]]]
+Commit: TypeAlias = Callable[[Sequence[AuditRow]], Awaitable[Sequence[Verdict]]]
 
 
 @attrs.define(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class GroupLimits:
 class _Pending:
     """A row whose ``record`` waits; ``abandoned`` once it was cancelled."""
 
-    __slots__ = ("abandoned", "entry", "task", "verdict")
+    __slots__ = ("abandoned", "row", "task", "verdict")
 
-    def __init__(self, entry: Entry, task: trio.lowlevel.Task) -> None:
-        self.entry = entry
+    def __init__(self, row: AuditRow, task: trio.lowlevel.Task) -> None:
+        self.row = row
         self.task = task
         self.verdict: Verdict | None = None
         self.abandoned = False
@@ -71,8 +71,8 @@ class GroupCommitter:
         self._idle: trio.lowlevel.Task | None = None
         self._closed = False
 
-    async def record(self, entry: Entry) -> RowOutcome:
-        """Wait until ``entry`` is committed and return what it became.
+    async def record(self, row: AuditRow) -> RowOutcome:
+        """Wait until ``row`` is committed and return what it became.
 
         Raises ``DlqError`` with the disposition of what went wrong. Cancelled before its group was
         formed: nothing is written. Cancelled later: the group goes on without the caller, the row
@@ -83,7 +83,7 @@ class GroupCommitter:
         if self._closed:
             await trio.lowlevel.checkpoint()
             raise _failed(StoreClosed("the store is closed"))
-        pending = _Pending(entry, trio.lowlevel.current_task())
+        pending = _Pending(row, trio.lowlevel.current_task())
         self._queue.append(pending)
         self._wake()
 
@@ -142,7 +142,7 @@ class GroupCommitter:
             pending = self._queue.popleft()
             if pending.abandoned:
                 continue
-            row = pending.entry.row
+            row = pending.row
             if row.token in tokens or (group and size + len(row.body) > self._limits.body_bytes):
                 kept.append(pending)
                 continue
@@ -169,7 +169,7 @@ class GroupCommitter:
 
     async def _commit_group(self, group: list[_Pending]) -> None:
         try:
-            verdicts = await self._commit([pending.entry for pending in group])
+            verdicts = await self._commit([pending.row for pending in group])
         except Exception as error:  # noqa: BLE001 - every caller gets it, with a disposition
             verdicts = [error] * len(group)
         except BaseException:

@@ -8,19 +8,23 @@ from uuid import UUID
 from craig_mq.audit.row import micros
 
 ENTROPY_BYTES = 10
-_VERSION_7 = 0x7000
-_VARIANT = 0x8000
+_VERSION_AND_VARIANT = (7 << 76) | (2 << 62)
+_RANDOM_BITS = (1 << 76) - 1 - (3 << 62)
+
+
+def row_ids(recorded_at: datetime, entropy: bytes) -> list[UUID]:
+    """UUIDv7s of ``recorded_at`` (after 1970), one for each ``ENTROPY_BYTES`` of ``entropy``: 74 bits of them."""
+    fixed = (micros(recorded_at) // 1000 << 80) | _VERSION_AND_VARIANT
+    return [
+        UUID(int=fixed | (int.from_bytes(entropy[at : at + ENTROPY_BYTES], "big") & _RANDOM_BITS))
+        for at in range(0, len(entropy), ENTROPY_BYTES)
+    ]
 
 
 def row_id(recorded_at: datetime, entropy: bytes) -> UUID:
-    """The UUIDv7 of ``recorded_at`` (after 1970) with 74 of the 80 random bits in ``entropy``."""
-    milliseconds = micros(recorded_at) // 1000
-    high, low = int.from_bytes(entropy[:2], "big"), int.from_bytes(entropy[2:ENTROPY_BYTES], "big")
-    return UUID(
-        int=(milliseconds << 80)
-        | ((_VERSION_7 | (high & 0x0FFF)) << 64)
-        | ((_VARIANT << 48) | (low & 0x3FFF_FFFF_FFFF_FFFF))
-    )
+    """The one UUIDv7 of ``recorded_at`` that ``entropy``, ``ENTROPY_BYTES`` long, makes."""
+    [only] = row_ids(recorded_at, entropy)
+    return only
 
 
 def id_floor(recorded_at: datetime) -> UUID:

@@ -28,13 +28,12 @@ from craig_mq.audit.events import (
     CommitResolved,
     GroupCommitted,
     GroupFailed,
-    OutcomeName,
     RowsSettled,
     ThresholdCrossed,
     ignore,
 )
 from craig_mq.audit.group import GroupCommitter, GroupLimits
-from craig_mq.audit.identifiers import ENTROPY_BYTES, row_id
+from craig_mq.audit.identifiers import ENTROPY_BYTES, row_ids
 from craig_mq.audit.outage import OutageGate
 from craig_mq.audit.row import AuditRow, Entry, RowOutcome, StoredRow
 from craig_mq.audit.store import OnProgress
@@ -106,8 +105,7 @@ class Ledger:
         """Commit ``row`` with the group it falls into; see ``AuditStore.record``."""
         if self._gate.down:
             raise DlqError(Disposition.TRANSIENT_PARK, source=self._gate.refusal())
-        now = self._options.clock()
-        return await self._committer.record(Entry(row_id(now, os.urandom(ENTROPY_BYTES)), now, row))
+        return await self._committer.record(row)
 
     async def find(
         self,
@@ -184,9 +182,11 @@ class Ledger:
         """Take no more rows; ``serve`` ends once what waits is committed."""
         self._committer.close()
 
-    async def _commit(self, entries: Sequence[Entry]) -> Sequence[Verdict]:
+    async def _commit(self, rows: Sequence[AuditRow]) -> Sequence[Verdict]:
         self._gate.check()
-        began = perf_counter()
+        began, now = perf_counter(), self._options.clock()
+        ids = row_ids(now, os.urandom(ENTROPY_BYTES * len(rows)))
+        entries = [Entry(row_id, now, row) for row_id, row in zip(ids, rows, strict=True)]
         attempt = GroupCommit(self._pool, entries)
         try:
             verdicts = await self._bounded(attempt)
@@ -220,10 +220,9 @@ class Ledger:
             self._gate.report(error)
 
     def _report(self, verdicts: Sequence[Verdict], seconds: float) -> None:
-        settled = Counter[OutcomeName](
-            OUTCOME_NAMES[type(one)] for one in verdicts if not isinstance(one, Exception)
-        )
-        failed = len(verdicts) - settled.total()
+        kinds = Counter(map(type, verdicts))
+        settled = {name: kinds[kind] for kind, name in OUTCOME_NAMES.items() if kind in kinds}
+        failed = len(verdicts) - sum(settled.values())
         self._options.on_event(GroupCommitted(len(verdicts), failed, seconds))
         for name, rows in settled.items():
             self._options.on_event(RowsSettled(name, rows))

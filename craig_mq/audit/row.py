@@ -8,6 +8,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 import attrs
+import msgspec
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -23,14 +24,7 @@ def moment(microseconds: int) -> datetime:
     return EPOCH + timedelta(microseconds=microseconds)
 
 
-def _aware(instance: object, attribute: attrs.Attribute[datetime], value: datetime) -> None:
-    del instance
-    if value.utcoffset() is None:
-        raise ValueError(f"{attribute.name} must carry an offset: a naive time has no place in a ledger")
-
-
-@attrs.define(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(msgspec.Struct, frozen=True, gc=False):
     """One occurrence to record.
 
     ``body`` is the original body byte for byte, and ``content_sha256`` its digest. ``token`` is the
@@ -43,19 +37,28 @@ class AuditRow:
     envelope_id: str
     source_service: str
     event_type: str
-    occurred_at: datetime = attrs.field(validator=_aware)
+    occurred_at: datetime
     queue: str
-    body: bytes = attrs.field(repr=False)
+    body: bytes
     reason: str | None = None
     park_count: int = 0
-    content_sha256: bytes = attrs.field(init=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "content_sha256", hashlib.sha256(self.body).digest())
+    def __post_init__(self) -> None:
+        if self.occurred_at.utcoffset() is None:
+            raise ValueError("occurred_at must carry an offset: a naive time has no place in a ledger")
+
+    def __repr__(self) -> str:
+        """Tell all but the body, which may hold what no log should."""
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "body")
+        return f"AuditRow({', '.join(shown)})"
+
+    @property
+    def content_sha256(self) -> bytes:
+        """The digest of the body, made anew at each call: ask once."""
+        return hashlib.sha256(self.body).digest()
 
 
-@attrs.define(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """A row on its way into the hot window, with the id that makes a second attempt idempotent.
 
     ``id`` is a UUIDv7 of ``recorded_at``: when a commit's connection dies, looking the id up says
@@ -96,30 +99,26 @@ class StoredRow:
     archived_at: datetime | None = None
 
 
-@attrs.define(frozen=True, slots=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, gc=False):
     """A canonical row was committed: the token is now taken in the hot window."""
 
     id: UUID
 
 
-@attrs.define(frozen=True, slots=True)
-class Phantom:
+class Phantom(msgspec.Struct, frozen=True, gc=False):
     """The same token with the same content is already committed as ``canonical_id``: absorbed."""
 
     canonical_id: UUID
 
 
-@attrs.define(frozen=True, slots=True)
-class Divergent:
+class Divergent(msgspec.Struct, frozen=True, gc=False):
     """The token belongs to ``canonical_id`` with other content: committed tokenless and flagged."""
 
     id: UUID
     canonical_id: UUID
 
 
-@attrs.define(frozen=True, slots=True)
-class Tokenless:
+class Tokenless(msgspec.Struct, frozen=True, gc=False):
     """A delivery without a token was committed; there is no dedup for it (ADR-059 §bounds)."""
 
     id: UUID
