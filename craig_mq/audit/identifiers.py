@@ -13,7 +13,7 @@ _RANDOM_BITS = (1 << 76) - 1 - (3 << 62)
 
 
 def row_ids(recorded_at: datetime, entropy: bytes) -> list[UUID]:
-    """UUIDv7s of ``recorded_at`` (after 1970), one for each ``ENTROPY_BYTES`` of ``entropy``: 74 bits of them."""
+    """UUIDv7s of ``recorded_at`` (after 1970), each with 74 bits of ``ENTROPY_BYTES`` from ``entropy``."""
     fixed = (micros(recorded_at) // 1000 << 80) | _VERSION_AND_VARIANT
     return [
         UUID(int=fixed | (int.from_bytes(entropy[at : at + ENTROPY_BYTES], "big") & _RANDOM_BITS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -15,37 +16,23 @@ from craig_mq.audit.chain import Link
 from craig_mq.audit.columns import as_bytes, as_int
 from craig_mq.audit.database import Columns
 from craig_mq.audit.errors import UnstorableRow
+from craig_mq.audit.postgres.arrays import Packed, PackedDumper, packed
 from craig_mq.audit.schema import COLUMN_LIST, COLUMNS
 
 # Keys of PostgreSQL's advisory locks: any two numbers nobody else in the database uses.
 MIGRATION_LOCK: Final = 0x63726169675F6D71
 ARCHIVING_LOCK: Final = MIGRATION_LOCK + 1
 
-# The columns as ``link_all`` makes them: ids as text, times in microseconds.
-_ARRAYS: Final = (
-    "text", "text", "text", "text", "text", "bigint", "bigint", "text", "text", "bigint",
-    "bytea", "boolean", "text", "text", "bigint", "bytea", "bytea",
+_KINDS: Final = (
+    "uuid", "text", "text", "text", "text", "timestamptz", "timestamptz", "text", "text", "bigint",
+    "bytea", "boolean", "uuid", "text", "bigint", "bytea", "bytea",
 )  # fmt: skip
 _TOKEN: Final = COLUMNS.index("token")
-
-
-def _native(name: str) -> str:
-    if name in {"id", "canonical_id"}:
-        return f"{name}::uuid"
-    if name in {"occurred_at", "recorded_at"}:
-        # In two parts, since an interval is multiplied as a double: each part fits one exactly.
-        return (
-            f"timestamptz 'epoch' + {name} / 1000000 * interval '1 second'"
-            f" + mod({name}, 1000000) * interval '1 microsecond'"
-        )
-    return name
-
 
 # One statement for the whole group, columns as arrays: one round trip, one plan, whatever the size.
 _INSERT: Final = (
     f"INSERT INTO occurrence ({COLUMN_LIST})"  # noqa: S608 - fixed names
-    f" SELECT {', '.join(map(_native, COLUMNS))}"
-    f" FROM unnest({', '.join(f'%b::{kind}[]' for kind in _ARRAYS)}) AS row ({COLUMN_LIST})"
+    f" SELECT * FROM unnest({', '.join(f'%b::{kind}[]' for kind in _KINDS)})"
     " ON CONFLICT DO NOTHING"
 ).encode()
 
@@ -62,6 +49,7 @@ class PostgresDatabase:
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
+        connection.adapters.register_dumper(Packed, PackedDumper)
 
     @property
     def driver(self) -> psycopg.Connection[tuple[Any, ...]]:
@@ -121,14 +109,11 @@ class PostgresDatabase:
     def insert_rows(self, rows: Sequence[Columns]) -> int:
         """Insert in the order of tokens, so that two replicas never wait for each other in a circle."""
         ordered = sorted(rows, key=lambda row: str(row[_TOKEN] or ""))
-        arrays = [list(column) for column in zip(*ordered, strict=True)]
         try:
-            return self._connection.execute(_INSERT, arrays).rowcount
-        except (psycopg.DataError, UnicodeEncodeError, OverflowError) as error:
-            if isinstance(error, psycopg.DataError) and error.sqlstate is not None:
-                raise
-            # Refused on this side: a NUL, for one, can't be in any text of PostgreSQL.
+            arrays = packed(_KINDS, list(zip(*ordered, strict=True)))
+        except (UnicodeEncodeError, struct.error) as error:  # refused on this side already
             raise UnstorableRow(str(error)) from error
+        return self._connection.execute(_INSERT, arrays).rowcount
 
     def serialize_archiving(self) -> None:
         """Wait, within the lock timeout, until no other transaction moves or purges rows."""

@@ -37,6 +37,7 @@ class PostgresSettings:
             f" -c statement_timeout={_milliseconds(self.statement_timeout_s)}"
             f" -c lock_timeout={_milliseconds(self.lock_timeout_s)}"
             f" -c idle_in_transaction_session_timeout={_milliseconds(self.statement_timeout_s)}"
+            f" {given.get('options') or ''}"
         )
         limits: dict[str, object] = {
             "connect_timeout": self.connect_timeout_s,
@@ -46,7 +47,8 @@ class PostgresSettings:
             "keepalives_count": 3,
             "tcp_user_timeout": _milliseconds(self.commit_timeout_s),
         }
-        merged = {**limits, **given, "options": f"{options} {given.get('options') or ''}".strip()}
+        # Rows are packed in UTF-8, whatever the database's own encoding is.
+        merged = {**limits, **given, "options": options.strip(), "client_encoding": "utf8"}
         return make_conninfo(**merged)  # type: ignore[arg-type]  # every value is a str, an int or None
 
 

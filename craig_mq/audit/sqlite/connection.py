@@ -20,10 +20,19 @@ _INSERT = (
 )
 
 
+_CANONICAL_ID = COLUMNS.index("canonical_id")
+
+
 def _bound(value: object) -> object:
     if isinstance(value, datetime):
         return micros(value)
     return str(value) if isinstance(value, UUID) else value
+
+
+def _with_ids_bound(row: Columns) -> Columns:
+    row_id, canonical_id = row[0], row[_CANONICAL_ID]
+    canonical = None if canonical_id is None else str(canonical_id)
+    return (str(row_id), *row[1:_CANONICAL_ID], canonical, *row[_CANONICAL_ID + 1 :])
 
 
 class SqliteDatabase:
@@ -113,8 +122,8 @@ class SqliteDatabase:
             )
 
     def insert_rows(self, rows: Sequence[Columns]) -> int:
-        """Insert what is not taken; the rows are bound as they are."""
-        return self._connection.executemany(_INSERT, rows).rowcount
+        """Insert what is not taken; of each row only the ids need binding."""
+        return self._connection.executemany(_INSERT, map(_with_ids_bound, rows)).rowcount
 
     def serialize_archiving(self) -> None:
         """Nothing to do: the write lock already keeps everyone else out."""
