@@ -19,7 +19,9 @@ COLUMNS = {
     "uuid": st.lists(st.none() | st.uuids(), min_size=1, max_size=8),
     "bigint": st.lists(INT64, min_size=1, max_size=8),
     "boolean": st.lists(st.booleans(), min_size=1, max_size=8),
-    "timestamptz": st.lists(st.integers(-62_000_000_000_000_000, 253_000_000_000_000_000), min_size=1, max_size=8),
+    "timestamptz": st.lists(
+        st.integers(-62_000_000_000_000_000, 253_000_000_000_000_000), min_size=1, max_size=8
+    ),
 }
 
 
