@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Final, get_args
 
 import attrs
@@ -64,6 +65,16 @@ CELLS: Final[tuple[Cell, ...]] = tuple(
     for role in ROLES
     for lifecycle in LIFECYCLES
 )
+
+
+_BY_NAME: Final[Mapping[tuple[str, ...], Cell]] = MappingProxyType(
+    {(cell.operation.value, cell.action.__name__, cell.role, cell.lifecycle): cell for cell in CELLS}
+)
+
+
+def cell_named(operation: str, action: str, role: str, lifecycle: str) -> Cell:
+    """Return the cell of these names."""
+    return _BY_NAME[operation, action, role, lifecycle]
 
 
 def reason_for(cell: Cell) -> str | None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 
 import attrs
 
-from craig_mq.testing.simulate.cells import CELLS, LIFECYCLES, Cell, reason_for
-from craig_mq.testing.simulate.evidence import Evidence, Violation
+from craig_mq.testing.simulate.cells import CELLS, LIFECYCLES, Cell, cell_named, reason_for
+from craig_mq.testing.simulate.evidence import Violation
 from craig_mq.testing.simulate.scenario import ROLES
+from craig_mq.testing.simulate.summary import Broken, Summary
 from craig_mq.transport.memory import Operation
 
 
 @attrs.define(slots=True)
 class Totals:
-    """Sums over runs. ``faults`` counts planned faults that struck and acts of operators that were done."""
+    """Sums over runs. ``faults`` counts planned faults that struck and acts of operators that were done.
+
+    ``failures`` holds the violations of each run that had any, ``broken`` what became of each run that
+    came to no result, by seed.
+    """
 
     runs: int = 0
     letters: int = 0
@@ -24,31 +30,21 @@ class Totals:
     hits: Counter[Cell] = attrs.Factory(Counter[Cell])
     acts: Counter[str] = attrs.Factory(Counter[str])
     failures: dict[int, list[Violation]] = attrs.Factory(dict[int, list[Violation]])
+    broken: dict[int, str] = attrs.Factory(dict[int, str])
 
-    def add(self, evidence: Evidence, violations: list[Violation]) -> None:
+    def add(self, run: Summary | Broken) -> None:
         """Count one run."""
         self.runs += 1
-        self.letters += len(evidence.scenario.letters)
-        self.faults += len(evidence.struck) + len(evidence.acts_done)
-        self.virtual_s += evidence.seconds
-        self.acts.update(evidence.acts_done)
-        for struck in evidence.struck:
-            strike = struck.strike
-            self.hits[
-                Cell(strike.occurrence.operation, type(strike.action), struck.role, struck.lifecycle)
-            ] += 1
-        if violations:
-            self.failures[evidence.scenario.seed] = violations
-
-    def merge(self, other: Totals) -> None:
-        """Add another's counts."""
-        self.runs += other.runs
-        self.letters += other.letters
-        self.faults += other.faults
-        self.virtual_s += other.virtual_s
-        self.hits.update(other.hits)
-        self.acts.update(other.acts)
-        self.failures.update(other.failures)
+        if isinstance(run, Broken):
+            self.broken[run.seed] = run.why
+            return
+        self.letters += run.letters
+        self.faults += len(run.hits) + len(run.acts)
+        self.virtual_s += run.virtual_s
+        self.acts.update(run.acts)
+        self.hits.update(itertools.starmap(cell_named, run.hits))
+        if run.violations:
+            self.failures[run.seed] = list(itertools.starmap(Violation, run.violations))
 
     @property
     def never_hit(self) -> list[Cell]:
