@@ -95,6 +95,9 @@ class Monitor:
     def _moved(self, event: ChildMoved) -> None:
         if event.after is ChildState.STARTING and event.path in self._stopping:
             self._break(f"S48: {event.path} started {event.child} after it accepted a stop")
+        if event.before is ChildState.BACKOFF and event.after is ChildState.DONE:
+            # Terminated while it waited: whoever asks for it again need not wait for what was given up (S25).
+            self._wake_at.pop(f"{event.path}/{event.child}", None)
         if event.before in LIVE and event.after not in LIVE and f"{event.path}/{event.child}" in self._live:
             self._break(f"S3: {event.path}/{event.child} counts as ended and is live")
 

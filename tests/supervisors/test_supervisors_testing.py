@@ -407,6 +407,11 @@ async def test_the_monitor_names_the_law_that_broke(autojump_clock):
     with pytest.raises(LawBrokenError, match="S32"):
         monitor.finish()
     monitor = Monitor()
+    monitor(BackoffChosen("top", 0.0, "c", 2, 5.0, 5.0))
+    monitor(moved(ChildState.BACKOFF, ChildState.DONE))
+    await enter(monitor, 2)
+    monitor.finish()
+    monitor = Monitor()
     monitor(StopAccepted("top", 0.0, "drain", "test"))
     with pytest.raises(LawBrokenError, match="S48"):
         monitor(moved(ChildState.WAITING, ChildState.STARTING))
