@@ -46,11 +46,11 @@ docs: ## build the documentation, warnings as errors
 	@.ci/setup-venv test lint docs
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-chaos: ## break RabbitMQ 3.10 and 4, one node and three, and account for every message (about an hour; needs root)
+chaos: ## break RabbitMQ 3.10 and 4, one node and three, and account for every message (about 40 minutes; needs root)
 	@.ci/setup-venv test
 	@.ci/setup-services
 	@.ci/setup-rabbitmq-4
-	@$(BIN)/python -m craig_mq.testing.chaos --messages 50000 --events 104 --root / --root .rig/rabbitmq-4 \
+	@$(BIN)/python -m craig_mq.testing.chaos --messages 35000 --events 70 --root / --root .rig/rabbitmq-4 \
 		--on classic --on quorum --on cluster --report docs/explanation
 
 bench: ## measure against peers in one run (about a minute and a half)
