@@ -30,7 +30,7 @@ def test_the_page_is_what_the_numbers_say():
 
 @pytest.mark.parametrize("generation", ["3.", "4."])
 def test_each_broker_generation_met_enough_trouble(generation):
-    """Each broker generation met 200 troubles of every kind over 100,000 messages, on one node and on three."""
+    """Each broker generation met 200 troubles of every kind over 100,000 messages, on one node and three."""
     ran = [outcome for outcome in OUTCOMES if outcome.version.startswith(generation)]
     assert {(outcome.campaign.queue_type, outcome.place) for outcome in ran} == {
         ("classic", "node"),
