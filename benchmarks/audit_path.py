@@ -149,6 +149,22 @@ def summary(rounds: list[Round], count: int) -> dict[str, Any]:
     }
 
 
+def measured(kind: str, *, messages: int, rounds: int, concurrency: int, body_bytes: int) -> dict[str, Any]:
+    """Settings and figures of that many rounds on private servers."""
+    with RabbitNode() as node, fresh_stores(kind) as urls:
+        broker = BenchBroker(node)
+        done: list[Round] = []
+        for _ in range(rounds):
+            fill(broker, messages, body_bytes)
+            done.append(trio.run(run, node.url, next(urls), messages, concurrency))
+    report = {"store": kind, "messages": messages, "rounds": rounds, "concurrency": concurrency}
+    return report | {
+        "body_bytes": body_bytes,
+        "load": round(os.getloadavg()[0], 1),
+        **summary(done, messages),
+    }
+
+
 @click.command()
 @click.option(
     "--store", "kind", default="postgres", show_default=True, type=click.Choice(["sqlite", "postgres"])
@@ -160,14 +176,7 @@ def summary(rounds: list[Round], count: int) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True)
 def main(kind: str, *, messages: int, rounds: int, concurrency: int, body_bytes: int, as_json: bool) -> None:
     """Measure the audit path and print the median with its extremes."""
-    with RabbitNode() as node, fresh_stores(kind) as urls:
-        broker = BenchBroker(node)
-        done: list[Round] = []
-        for _ in range(rounds):
-            fill(broker, messages, body_bytes)
-            done.append(trio.run(run, node.url, next(urls), messages, concurrency))
-    report = {"store": kind, "messages": messages, "rounds": rounds, "concurrency": concurrency}
-    report |= {"body_bytes": body_bytes, "load": round(os.getloadavg()[0], 1), **summary(done, messages)}
+    report = measured(kind, messages=messages, rounds=rounds, concurrency=concurrency, body_bytes=body_bytes)
     print(
         json.dumps(report, indent=2)
         if as_json

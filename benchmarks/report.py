@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import platform
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -26,24 +27,30 @@ def document(kind: str, node: RabbitNode, findings: Findings, load: tuple[float,
     return {
         "kind": kind,
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "cores": os.cpu_count(),
-            "processor": _processor(),
-            "system": f"{platform.system()} {platform.release()}",
-            "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
-            "load_before": load[0],
-            "load_after": load[1],
-        },
-        "versions": {
-            "python": platform.python_version(),
-            "rabbitmq": node.eval("rabbit_misc:version()").strip().strip('"'),
-            **{name: _version(name) for name in PACKAGES},
-        },
+        "machine": machine(load),
+        "versions": {"rabbitmq": node.eval("rabbit_misc:version()").strip().strip('"'), **versions(PACKAGES)},
         "results": [measurement.as_json() for measurement in findings.measurements],
         **findings.details,
         "left_out": findings.left_out,
         "failed": findings.failed,
     }
+
+
+def machine(load: tuple[float, float]) -> dict[str, Any]:
+    """What it ran on; ``load`` is the load average before and after."""
+    return {
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "system": f"{platform.system()} {platform.release()}",
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        "load_before": load[0],
+        "load_after": load[1],
+    }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Python's and each package's; None where one is not installed."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
 
 
 def _processor() -> str:

@@ -16,6 +16,7 @@ extensions = [
     "review_lessons",
     "review_live",
     "measurements",
+    "audit_figures",
     "tables",
     "field_failures",
 ]
