@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import trio
 
-from craig_mq.operator.status import ServiceUnreachable, fetch_status
+from craig_mq.operator.status import ServiceUnreachable, check_address, fetch_status, shown_address
 from craig_mq.service.status import SHOWN_COUNTERS
 
 FRESH_S: Final = 1.0
@@ -42,7 +42,8 @@ class ServiceView:
             return await trio.to_thread.run_sync(
                 partial(_fetch, address), abandon_on_cancel=True, limiter=self._threads
             )
-        return {"failure": f"no status from {address} within {PATIENCE_S:g} s"}
+        _, host, port = check_address(address)
+        return {"failure": f"no status from {shown_address(host, port)} within {PATIENCE_S:g} s"}
 
 
 def _fetch(address: str) -> dict[str, Any]:

@@ -46,8 +46,12 @@ class QueueDepth:
 
 
 def fetch_status(url: str) -> dict[str, Any]:
-    """The document a service serves at ``/status``. Raises ServiceUnreachable. Blocks up to 5 seconds."""
+    """The document a service serves at ``/status``. Raises ServiceUnreachable. Blocks up to 5 seconds.
+
+    No error quotes more of ``url`` than host and port: a login may stand before them.
+    """
     parts, host, port = check_address(url)
+    shown = shown_address(host, port)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, port, timeout=TIMEOUT_S)
     try:
@@ -56,15 +60,15 @@ def fetch_status(url: str) -> dict[str, Any]:
             text = response.read(MAX_STATUS_BYTES)
         if response.status != http.client.OK:
             raise ServiceUnreachable(
-                f"{url} answers {response.status}: {text[:200].decode('utf-8', 'replace')}"
+                f"{shown} answers {response.status}: {text[:200].decode('utf-8', 'replace')}"
             )
         document: object = json.loads(text)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ServiceUnreachable(f"no status from {url}: {type(error).__name__} {error}") from error
+        raise ServiceUnreachable(f"no status from {shown}: {type(error).__name__} {error}") from error
     finally:
         connection.close()
     if not isinstance(document, dict):
-        raise ServiceUnreachable(f"no status from {url}: what answers there is no craig-mq service")
+        raise ServiceUnreachable(f"no status from {shown}: what answers there is no craig-mq service")
     return cast("dict[str, Any]", document)
 
 
@@ -76,8 +80,14 @@ def check_address(url: str) -> tuple[SplitResult, str, int | None]:
     except ValueError:  # a port that is none, or half an IPv6 address
         parts, host, port = SplitResult("", "", "", "", ""), None, None
     if parts.scheme not in {"http", "https"} or not host:
-        raise BadAddress(f"{url!r} is no address: say HOST:PORT, as the service's --metrics has it")
+        raise BadAddress("--service's value is no address: say HOST:PORT, as the service's --metrics has it")
     return parts, host, port
+
+
+def shown_address(host: str, port: int | None) -> str:
+    """Host and port as an output may show them."""
+    bracketed = f"[{host}]" if ":" in host else host
+    return bracketed if port is None else f"{bracketed}:{port}"
 
 
 async def queue_depths(broker: Broker, queues: Sequence[str], *, oldest: bool) -> list[QueueDepth]:

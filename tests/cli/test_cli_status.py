@@ -67,6 +67,18 @@ def test_a_service_that_starts_or_hangs_is_told_apart(bench, serve) -> None:
     assert "no status from 127.0.0.1:1" in nobody.output
 
 
+@pytest.mark.parametrize(
+    "address", ["http://ops:secret@127.0.0.1:1", "ops:secret@127.0.0.1:1", "ops:secret", "//ops:secret@h:x"]
+)
+def test_a_login_in_a_service_address_is_never_shown(bench, address) -> None:
+    """Whatever is wrong with a service's address, the line about it holds no login (PERM-05)."""
+    code = 1 if address.endswith(":1") else 2
+    for options in ((), ("--json",)):
+        output = bench.run("status", "--service", address, *options, exit_code=code).output
+        assert "secret" not in output
+        assert "ops" not in output
+
+
 def test_depths_need_nothing_but_amqp(bench) -> None:
     """Without a service the three queues are counted, a missing one is named, and heads stay in place."""
     bench.fill(bench.capture(at_s=time.time() - 90), bench.capture())
