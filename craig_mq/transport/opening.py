@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from craig_mq.transport.broker import Broker
 from craig_mq.transport.url import AmqpUrl, BrokerUrlError, parse_amqp_url
@@ -13,6 +13,10 @@ from craig_mq.transport.url import AmqpUrl, BrokerUrlError, parse_amqp_url
 MEMORY_URL: Final = "memory://"
 
 TransportName: TypeAlias = Literal["native", "aio-pika"]
+
+
+class UnknownTransport(ValueError):
+    """``open_broker`` was asked for a transport that there is not; the text names those there are."""
 
 
 def open_broker(
@@ -23,9 +27,15 @@ def open_broker(
     ``memory://`` is an in-process broker with RabbitMQ's semantics; ``amqp://`` and ``amqps://`` are
     served by ``transport``: the native one, or aio-pika through a bridge, whose bounds are weaker.
     ``ssl_context`` replaces the one the URL's options ask for. Raises BrokerUrlError at once, holding
-    no part of the URL. Leaving the block ends what the transport runs in the background;
-    connections must have been left before.
+    no part of the URL, and UnknownTransport. Leaving the block ends what the transport runs in the
+    background; connections must have been left before.
     """
+    if transport not in get_args(TransportName):
+        raise UnknownTransport(
+            f"transport must be one of {', '.join(get_args(TransportName))}: {transport!r}"
+        )
+    if not isinstance(cast("object", url), str):
+        raise BrokerUrlError(f"the broker URL must be a str, not {type(url).__name__}")
     if url == MEMORY_URL:
         return _open_memory()
     parsed: AmqpUrl | None = None
@@ -37,15 +47,11 @@ def open_broker(
     del url  # raised afresh, so that a traceback showing local variables shows no password either
     if parsed is None:
         raise BrokerUrlError(f"{problem} (or use {MEMORY_URL} for the embedded broker)")
-    match transport:
-        case "native":
-            return _open_native(parsed, ssl_context)
-        case "aio-pika":
-            from craig_mq.transport.aio_pika import open_aio_pika_broker
+    if transport == "native":
+        return _open_native(parsed, ssl_context)
+    from craig_mq.transport.aio_pika import open_aio_pika_broker
 
-            return open_aio_pika_broker(parsed, ssl_context=ssl_context)
-        case _:
-            assert_never(transport)
+    return open_aio_pika_broker(parsed, ssl_context=ssl_context)
 
 
 @asynccontextmanager

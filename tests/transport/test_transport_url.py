@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from typing import cast
 from urllib.parse import quote
 
 import attrs
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from craig_mq.transport.opening import TransportName, UnknownTransport, open_broker
 from craig_mq.transport.url import AmqpUrl, BrokerUrlError, parse_amqp_url
 
 _SECRET = "s3cr3t-#/@:%"
@@ -80,6 +82,21 @@ def test_a_malformed_url_is_refused_without_quoting_it(url: str, hint: str) -> N
     assert "s3cr3t" not in f"{error!r}"
     inner = traceback.TracebackException.from_exception(error, capture_locals=True).stack[-1]
     assert "s3cr3t" not in str(inner.locals)
+
+
+@pytest.mark.parametrize("url", [None, b"amqp://u:s3cr3t@h/v", 5672])
+def test_a_broker_url_that_is_no_text_is_refused(url: object) -> None:
+    """What is no str is a BrokerUrlError at once that names its type, not its value."""
+    with pytest.raises(BrokerUrlError, match=f"must be a str, not {type(url).__name__}") as caught:
+        open_broker(cast("str", url))
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_transport_that_there_is_not_is_refused() -> None:
+    """An unknown transport is an UnknownTransport at once, which names the known ones."""
+    for url in ("amqp://u:p@h/v", "memory://"):
+        with pytest.raises(UnknownTransport, match="native, aio-pika"):
+            open_broker(url, transport=cast("TransportName", "pika"))
 
 
 def test_a_parsed_url_never_shows_its_password() -> None:
