@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 
@@ -27,6 +29,17 @@ async def refused(rig, **arguments):
     return caught.value
 
 
+def not_async(number, letter):
+    """Return no awaitable."""
+
+
+class NotAsync:
+    """Has a handler that returns no awaitable."""
+
+    def handle(self, letter):
+        """Return none."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -40,6 +53,9 @@ async def refused(rig, **arguments):
         ({"config": SubscriptionOptions()}, "config"),
         ({"options": None}, "options"),
         ({"handler": "handle"}, "handler"),
+        ({"handler": lambda _: None}, "handler"),
+        ({"handler": partial(not_async, 1)}, "handler"),
+        ({"handler": NotAsync().handle}, "handler"),
     ],
 )
 async def test_bad_names_are_refused_before_dialling(autojump_clock, rig, arguments, field):
