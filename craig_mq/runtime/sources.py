@@ -20,16 +20,24 @@ _tails: list[str] = []
 
 
 def system_uuid7() -> str:
-    """Return a fresh UUIDv7 from the system clock and the system's randomness."""
-    if not _tails:
-        # One system call for many; a forked process must never hand out its parent's.
-        drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE).hex()
-        for at in range(0, len(drawn), 2 * _RANDOM_BYTES):
-            digits = drawn[at : at + 2 * _RANDOM_BYTES]
-            variant = _VARIANTS[digits[3]]
-            _tails.append(f"7{digits[:3]}-{variant}{digits[4:7]}-{digits[7:19]}")
+    """Return a fresh UUIDv7 from the system clock and the system's randomness. Safe from any thread."""
+    try:
+        tail = _tails.pop()  # one step for every other thread: no tail is handed out twice
+    except IndexError:
+        tail, *rest = _draw_tails()
+        _tails.extend(rest)
     digits = f"{time.time_ns() // 1_000_000:012x}"
-    return f"{digits[:8]}-{digits[8:]}-{_tails.pop()}"
+    return f"{digits[:8]}-{digits[8:]}-{tail}"
+
+
+def _draw_tails() -> list[str]:
+    # One system call for many; a forked process must never hand out its parent's.
+    drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE).hex()
+    tails: list[str] = []
+    for at in range(0, len(drawn), 2 * _RANDOM_BYTES):
+        digits = drawn[at : at + 2 * _RANDOM_BYTES]
+        tails.append(f"7{digits[:3]}-{_VARIANTS[digits[3]]}{digits[4:7]}-{digits[7:19]}")
+    return tails
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import trio
@@ -17,7 +19,23 @@ from craig_mq.runtime.arm_memory import KEPT_WHOLE_BYTES, ArmMemory
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.loop_watchdog import watching_loop
 from craig_mq.runtime.reporting import Reporter
-from craig_mq.runtime.sources import Sources
+from craig_mq.runtime.sources import Sources, system_uuid7
+
+
+def test_system_ids_are_unique_over_threads():
+    """Threads that draw ids at the same time get a thousand different ones each, and no error."""
+
+    def draw(_):
+        return [system_uuid7() for _ in range(1_000)]
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            drawn = [identity for ids in threads.map(draw, range(16)) for identity in ids]
+    finally:
+        sys.setswitchinterval(before)
+    assert len(set(drawn)) == len(drawn) == 16_000
 
 
 def test_system_ids_are_fresh_uuid7s():
