@@ -102,13 +102,11 @@ class Intake(Generic[Resumed]):
         self._wake_all("the intake pauses")
         return [] if consumer is None else await consumer.cancel()
 
-    def stop(self) -> list[Resumed]:
-        """Let no worker take anything more; return the retries that were due and not yet taken."""
+    def stop(self) -> None:
+        """Let no worker take anything more; a retry that is due stays unsettled, for the session to count."""
         self.stopped = True
-        left = list(self._due)
         self._due.clear()
         self._wake_all("the intake has stopped")
-        return left
 
     def _wake_all(self, reason: str) -> None:
         while self._idle:

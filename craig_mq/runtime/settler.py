@@ -57,11 +57,6 @@ class Settler:
         self.flushed: Callable[[], None] = _nothing
 
     @property
-    def gate_open(self) -> bool:
-        """Whether a settlement may still begin."""
-        return self._gate_open
-
-    @property
     def in_flight(self) -> bool:
         """Whether a settlement was accepted and its outcome is not yet known."""
         return bool(self._accepted) or self._flush_deadline is not None
