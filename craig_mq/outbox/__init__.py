@@ -2,12 +2,13 @@
 
 from craig_mq.outbox.options import RelayOptions
 from craig_mq.outbox.relay import RelayHandle, RelayStatistics, prune_outbox, run_relay
-from craig_mq.outbox.table import create_outbox, enqueue
+from craig_mq.outbox.table import RowSetAside, create_outbox, enqueue
 
 __all__ = [
     "RelayHandle",
     "RelayOptions",
     "RelayStatistics",
+    "RowSetAside",
     "create_outbox",
     "enqueue",
     "prune_outbox",

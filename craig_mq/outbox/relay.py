@@ -20,7 +20,7 @@ from craig_mq.core.topology import EVENTS_EXCHANGE
 from craig_mq.outbox.batch import Batch
 from craig_mq.outbox.options import RelayOptions
 from craig_mq.outbox.sole import SoleRelay, sole_relay
-from craig_mq.outbox.table import OutboxRow, OutboxTable
+from craig_mq.outbox.table import OutboxRow, OutboxTable, RowSetAside
 from craig_mq.publishing.options import PublisherOptions
 from craig_mq.publishing.publication import body_publication
 from craig_mq.publishing.publisher import Publisher
@@ -46,12 +46,13 @@ _MICROS = 1_000_000
 
 @attrs.define(slots=True)
 class RelayStatistics:
-    """How often each thing happened: rows confirmed and marked, refused, or with an unknown outcome."""
+    """How often each thing happened: rows confirmed and marked, refused, unknown, or set aside unreadable."""
 
     published: int = 0
     nacked: int = 0
     returned: int = 0
     unknown: int = 0
+    set_aside: int = 0
 
 
 class RelayHandle:
@@ -83,17 +84,20 @@ async def run_relay(
     options: RelayOptions = DEFAULT_OPTIONS,
     publisher: PublisherOptions = DEFAULT_PUBLISHER,
     sources: Sources = SYSTEM_SOURCES,
+    on_set_aside: Callable[[RowSetAside], None] = lambda _: None,
     task_status: trio.TaskStatus[RelayHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Publish the outbox in the database at ``url`` to ``exchange`` until shut down.
 
     Losing the database or the broker is retried with backoff, for ever; a row that the broker refuses
-    or cannot route is logged and tried again. A second relay of one outbox waits until the first is
+    or cannot route is logged and tried again. A row that no reading makes an event of is set aside: logged,
+    told to ``on_set_aside``, noted in ``craig_outbox_set_aside``; the rest of its key waits behind it, and
+    everything else goes on. A second relay of one outbox waits until the first is
     gone. Raises DlqConfigError for a URL that is neither sqlite:///FILE nor postgresql://…. Cancelled:
     publishes under way have an unknown outcome, and go out again.
     """
     statistics = RelayStatistics()
-    relay = Relay(broker, url, exchange, options, publisher, sources, statistics)
+    relay = Relay(broker, url, exchange, options, publisher, sources, statistics, on_set_aside)
     connector(url)
     cap_s = options.backoff_cap.total_seconds()
     closing_s = publisher.patience.total_seconds()
@@ -122,6 +126,7 @@ class Relay:
     _publisher: PublisherOptions
     _sources: Sources
     _statistics: RelayStatistics
+    _on_set_aside: Callable[[RowSetAside], None]
     _woken: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def wake(self) -> None:
@@ -156,7 +161,9 @@ class Relay:
         wait_s = _FIRST_WAIT_S
         while not context.shutdown.requested:
             self._woken = trio.Event()
-            rows = await trio.to_thread.run_sync(table.waiting, self._options.batch)
+            rows, unreadable = await trio.to_thread.run_sync(table.waiting, self._options.batch)
+            if unreadable:
+                await self._set_aside(table, unreadable)
             if rows and await Batch(partial(self._publish, publisher), partial(self._mark, table)).publish(
                 rows
             ):
@@ -164,7 +171,7 @@ class Relay:
             elif rows:
                 await sleep_or_shutdown(wait_s, context.shutdown)
                 wait_s = min(wait_s * 2, self._options.backoff_cap.total_seconds())
-            else:
+            elif not unreadable:
                 await self._idle(context)
 
     async def _idle(self, context: ChildContext) -> None:
@@ -181,6 +188,14 @@ class Relay:
         confirmation = await publisher.publish_raw(publication)
         self._count(row, confirmation)
         return isinstance(confirmation, Acked)
+
+    async def _set_aside(self, table: OutboxTable, rows: list[RowSetAside]) -> None:
+        """Note rows that can't be read, and tell of them once that is committed."""
+        await trio.to_thread.run_sync(table.set_aside, rows, int(self._sources.now() * _MICROS))
+        for row in rows:
+            self._statistics.set_aside += 1
+            LOGGER.error("outbox row %d is set aside, its ordering key waits: %s", row.seq, row.reason)
+            self._on_set_aside(row)
 
     async def _mark(self, table: OutboxTable, seqs: list[int]) -> None:
         """Mark confirmed rows, and count them once that is committed."""

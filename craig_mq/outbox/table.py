@@ -8,10 +8,11 @@ from typing import Any, Final
 import attrs
 import trio
 
-from craig_mq.audit.columns import as_bytes, as_int
-from craig_mq.audit.database import Database
+from craig_mq.audit.columns import as_int
+from craig_mq.audit.database import Columns, Database
 from craig_mq.core.config import validate_routing_key
 from craig_mq.core.envelope import EventEnvelope, encode_envelope
+from craig_mq.core.errors import DlqConfigError
 from craig_mq.service_database import connector, create_tables
 
 _TABLES: Final = (
@@ -20,7 +21,19 @@ _TABLES: Final = (
         " routing_key text NOT NULL, body {bytes} NOT NULL, published_at bigint)"
     ),
     "CREATE INDEX IF NOT EXISTS craig_outbox_waiting ON craig_outbox (seq) WHERE published_at IS NULL",
+    (
+        "CREATE TABLE IF NOT EXISTS craig_outbox_set_aside (seq bigint PRIMARY KEY, ordering_key text,"
+        " reason text NOT NULL, set_aside_at bigint NOT NULL)"
+    ),
 )
+# What was set aside stays where it is, and what follows it in its key waits, until somebody deletes the row,
+# or repairs it and deletes its line in craig_outbox_set_aside.
+_WAITING: Final = """SELECT seq, ordering_key, routing_key, body FROM craig_outbox AS waiting
+WHERE published_at IS NULL AND NOT EXISTS (
+  SELECT 1 FROM craig_outbox_set_aside AS aside JOIN craig_outbox AS held ON held.seq = aside.seq
+  WHERE held.published_at IS NULL AND (aside.seq = waiting.seq
+    OR (aside.ordering_key = waiting.ordering_key AND aside.seq < waiting.seq)))
+ORDER BY seq LIMIT ?"""
 
 
 @attrs.define(frozen=True, slots=True)
@@ -31,6 +44,18 @@ class OutboxRow:
     ordering_key: str | None
     routing_key: str
     body: bytes
+
+
+@attrs.define(frozen=True, slots=True)
+class RowSetAside:
+    """A row that cannot be published as it is, and why; the rest of its ``ordering_key`` waits behind it.
+
+    ``ordering_key`` is None where there is none, or where it is what cannot be read.
+    """
+
+    seq: int
+    ordering_key: str | None
+    reason: str
 
 
 async def create_outbox(url: str) -> None:
@@ -84,17 +109,25 @@ class OutboxTable:
         """Create what is missing."""
         create_tables(self._database, _TABLES)
 
-    def waiting(self, limit: int) -> list[OutboxRow]:
-        """Return the first rows that are not marked, in order."""
-        rows = self._database.fetch(
-            "SELECT seq, ordering_key, routing_key, body FROM craig_outbox"
-            " WHERE published_at IS NULL ORDER BY seq LIMIT ?",
-            (limit,),
-        )
-        return [
-            OutboxRow(as_int(seq), None if key is None else str(key), str(route), as_bytes(body))
-            for seq, key, route, body in rows
-        ]
+    def waiting(self, limit: int) -> tuple[list[OutboxRow], list[RowSetAside]]:
+        """Return the first rows that are not marked, in order, and those among them that can't be read."""
+        rows: list[OutboxRow] = []
+        unreadable: list[RowSetAside] = []
+        for columns in self._database.fetch(_WAITING, (limit,)):
+            row = _read(columns)
+            if isinstance(row, RowSetAside):
+                unreadable.append(row)
+            elif row.ordering_key is None or row.ordering_key not in {one.ordering_key for one in unreadable}:
+                rows.append(row)
+        return rows, unreadable
+
+    def set_aside(self, rows: list[RowSetAside], at_micros: int) -> None:
+        """Leave rows out from now on, in one transaction that is committed on return."""
+        with self._database.transaction():
+            self._database.execute_many(
+                "INSERT INTO craig_outbox_set_aside VALUES (?, ?, ?, ?)",
+                [(one.seq, one.ordering_key, one.reason, at_micros) for one in rows],
+            )
 
     def mark(self, rows: list[int], at_micros: int) -> None:
         """Mark rows as published, in one transaction that is committed on return."""
@@ -107,3 +140,19 @@ class OutboxTable:
         """Delete rows that were published before an instant; return how many."""
         with self._database.transaction():
             return self._database.execute("DELETE FROM craig_outbox WHERE published_at < ?", (before_micros,))
+
+
+def _read(columns: Columns) -> OutboxRow | RowSetAside:
+    """The row, or why it is none: SQL of somebody else may have put anything into a column of SQLite's."""
+    seq, key, route, body = columns
+    if not (key is None or isinstance(key, str)):
+        return RowSetAside(as_int(seq), None, "its ordering_key is no text")
+    if not isinstance(body, bytes):
+        return RowSetAside(as_int(seq), key, "its body is no bytes")
+    if not isinstance(route, str):
+        return RowSetAside(as_int(seq), key, "its routing_key is no text")
+    try:
+        validate_routing_key("routing_key", route)
+    except DlqConfigError:
+        return RowSetAside(as_int(seq), key, "its routing_key is longer than 255 bytes")
+    return OutboxRow(as_int(seq), key, route, body)

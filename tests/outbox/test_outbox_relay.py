@@ -13,7 +13,8 @@ import pytest
 import trio
 
 from craig_mq import EventEnvelope
-from craig_mq.outbox import RelayOptions, create_outbox, enqueue, prune_outbox, run_relay
+from craig_mq.core.envelope import encode_envelope
+from craig_mq.outbox import RelayOptions, RowSetAside, create_outbox, enqueue, prune_outbox, run_relay
 from craig_mq.publishing.options import PublisherOptions
 from craig_mq.runtime.sources import Sources
 from craig_mq.testing import Drop, Fault, FaultPlan, MemoryBroker, Nack, trace
@@ -106,6 +107,75 @@ async def test_rows_of_one_key_go_in_order(service):
     for key in range(3):
         assert [n for n in service.payloads() if n % 3 == key] == list(range(key, 30, 3))
     assert len(service.payloads()) == 30
+
+
+def foreign_row(service: Service, key: str | None) -> str:
+    """Write a row past ``enqueue`` that can't be published, and return why not."""
+    sqlite = service.url.startswith("sqlite")
+    connection = service.connect()
+    mark = "?" if sqlite else "%s"
+    connection.execute(
+        f"INSERT INTO craig_outbox (ordering_key, routing_key, body) VALUES ({mark}, {mark}, {mark})",
+        (key, "order.placed", '{"payload":2}') if sqlite else (key, "o" * 256, b"{}"),
+    )
+    connection.commit()
+    connection.close()
+    return "its body is no bytes" if sqlite else "its routing_key is longer than 255 bytes"
+
+
+async def test_an_unreadable_row_is_set_aside_and_holds_its_key_only(service, caplog):
+    """A row that is no event is told and noted once; its key waits behind it until it is deleted."""
+    told: list[RowSetAside] = []
+    service.write(event(1), ordering_key="a")
+    why = foreign_row(service, "a")
+    foreign_row(service, None)
+    service.write(event(3), ordering_key="a")
+    service.write(event(4), ordering_key="b")
+    service.write(event(5))
+    async with trio.open_nursery() as nursery:
+        relay = await nursery.start(service.relay(on_set_aside=told.append))
+        with trio.fail_after(20):
+            while relay.statistics().published < 3:
+                await trio.sleep(0.01)
+        service.write(event(6), ordering_key="b")
+        with trio.fail_after(20):
+            while relay.statistics().published < 4:
+                await trio.sleep(0.01)
+        assert sorted(service.payloads()) == [1, 4, 5, 6]
+        assert told == [RowSetAside(2, "a", why), RowSetAside(3, None, why)]
+        assert relay.statistics().set_aside == 2
+        connection = service.connect()
+        connection.execute("DELETE FROM craig_outbox WHERE seq IN (2, 3)")
+        connection.commit()
+        connection.close()
+        await service.drained()
+        relay.shutdown()
+    assert sorted(service.payloads()) == [1, 3, 4, 5, 6]
+    assert [record.levelname for record in caplog.records if "set aside" in record.message] == ["ERROR"] * 2
+
+
+async def test_a_repaired_row_goes_out_before_what_waited_for_it(service):
+    """Repaired and its line deleted, a row that was set aside goes out, and then the rest of its key."""
+    foreign_row(service, "a")
+    service.write(event(2), ordering_key="a")
+    async with trio.open_nursery() as nursery:
+        relay = await nursery.start(service.relay())
+        with trio.fail_after(20):
+            while relay.statistics().set_aside < 1:
+                await trio.sleep(0.01)
+        connection = service.connect()
+        mark = "?" if service.url.startswith("sqlite") else "%s"
+        repaired = encode_envelope(event(1))
+        connection.execute(
+            f"UPDATE craig_outbox SET routing_key = 'order.placed', body = {mark} WHERE seq = 1",
+            (repaired,),
+        )
+        connection.execute("DELETE FROM craig_outbox_set_aside")
+        connection.commit()
+        connection.close()
+        await service.drained()
+        relay.shutdown()
+    assert service.payloads() == [1, 2]
 
 
 async def test_a_refused_row_stops_its_key_and_no_other(service):
