@@ -12,6 +12,7 @@ import click
 import trio
 
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.cli.spans import span_observer, spans_option
 from craig_mq.cli.target import broker_options, read_broker_url
 from craig_mq.observe.log import LOGGER, JsonFormatter, KeyValueFormatter
 from craig_mq.service.recorder import Recorder, run_recorder
@@ -24,7 +25,7 @@ _LOOPBACK = "127.0.0.1"
 
 @click.command()
 @broker_options
-@click.option("--queue", help="The dead-letter queue to record.")
+@click.option("--queue", envvar="CRAIG_MQ_QUEUE", show_envvar=True, help="The dead-letter queue to record.")
 @click.option(
     "--binding-key", "binding_keys", multiple=True, help="Key to bind; repeatable.  [default: dlq.#]"
 )
@@ -40,6 +41,7 @@ _LOOPBACK = "127.0.0.1"
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+@spans_option
 def run(
     url: str | None,
     amqp_file: Path | None,
@@ -51,6 +53,7 @@ def run(
     alert_threshold: int | None,
     log_format: str,
     log_level: str,
+    spans: bool,
 ) -> None:
     """Record the dead letters of a queue in the audit ledger.
 
@@ -73,6 +76,8 @@ def run(
             metrics=metrics,
             alert_threshold=alert_threshold,
         )
+        if spans:
+            recorder = attrs.evolve(recorder, observers=(span_observer(),))
         broker_url = read_broker_url(url, amqp_file)
         _log_to_stderr(log_format, log_level)
         trio.run(partial(_serve, broker_url, recorder))
@@ -96,7 +101,10 @@ def _recorder(
     service = settings.service
     name = queue or service.queue
     if name is None:
-        raise Refusal("which queue? Say --queue NAME, or queue under [service] in the --config file", USAGE)
+        raise Refusal(
+            "which queue? Say --queue NAME, set CRAIG_MQ_QUEUE, or say queue under [service] in the --config file",
+            USAGE,
+        )
     recorder = Recorder(
         queue=name,
         audit_url=audit or service.audit or _DEFAULT_AUDIT,

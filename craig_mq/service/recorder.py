@@ -16,7 +16,7 @@ from craig_mq.audit import LedgerOptions, open_store, record
 from craig_mq.audit.errors import StoreUnavailable
 from craig_mq.audit.ledger import Ledger
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
-from craig_mq.observe.events import Event
+from craig_mq.observe.events import Event, Observer
 from craig_mq.observe.log import log_event
 from craig_mq.observe.metrics import Metrics
 from craig_mq.runtime.handle import DlqSubscription
@@ -32,7 +32,10 @@ from supervisors.exits import leaves
 
 @attrs.define(frozen=True, slots=True)
 class Recorder:
-    """What one service records, and where. ``metrics`` is host and port, or None for no server."""
+    """What one service records, and where. ``metrics`` is host and port, or None for no server.
+
+    ``observers`` hear every event beside metrics, gauges and log.
+    """
 
     queue: str
     audit_url: str
@@ -41,6 +44,7 @@ class Recorder:
     alert_threshold: int | None = None
     config: DlqRetryConfig = attrs.field(factory=DlqRetryConfig)
     options: SubscriptionOptions = attrs.field(factory=SubscriptionOptions)
+    observers: tuple[Observer, ...] = ()
 
 
 async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRegistry = REGISTRY) -> None:
@@ -59,7 +63,7 @@ async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRe
             stack.enter_context(serve_health(*recorder.metrics, app))
 
         def observe(event: Event) -> None:
-            for observer in (metrics, gauges, log_event):
+            for observer in (metrics, gauges, log_event, *recorder.observers):
                 observer(event)
 
         await run.until_stopped(
