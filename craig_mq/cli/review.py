@@ -31,7 +31,17 @@ def review_group() -> None:
 def run_command(
     params: Params, *, show_trace: bool, show_json: bool, captioned: int | None, step: int | None
 ) -> None:
-    """Run the experiment and show its diagram, table and ledger."""
+    """Run the experiment and show its diagram, table and ledger.
+
+    \b
+    Columns:
+      Key       what dedup goes by; a redrive with a new identity gives a fresh one
+      Cycle     1 is the source's cycle, 2 the redrive's
+      Receives  deliveries in this cycle, and in parentheses over all cycles
+      Effects   committed effects of this message; more than one is a duplicate
+      Hits      deliveries that dedup absorbed without an effect
+      Delta     how much one commit added to the counter of effects
+    """  # noqa: D301 - the escape is click's mark for a paragraph to leave as it is
     if show_trace + show_json + (captioned is not None) + (step is not None) > 1:
         raise RefusedParameter("choose one of --trace, --json, --caption and --step")
     run = simulate(params)

@@ -17,12 +17,17 @@ _STYLES = {
     "expired": "magenta",
 }
 
+_LEGEND = (
+    "Receives: in this cycle (in all cycles). Effects: committed. Hits: absorbed by dedup, without an effect."
+)
+
 
 def render(run: Run, index: int) -> RenderableType:
     """Return snapshot `index` for printing; raises IndexError outside the run."""
     sentence = caption(run, index)
     snapshot = run.snapshots[index]
-    return Group(_diagram(snapshot), _table(snapshot), _ledger(run, snapshot), Text(sentence))
+    legend = Text(_LEGEND, style="dim")
+    return Group(_diagram(snapshot), _table(snapshot), legend, _ledger(run, snapshot), Text(sentence))
 
 
 def _diagram(snapshot: Snapshot) -> Table:

@@ -28,6 +28,14 @@ def test_the_trace_and_a_caption():
     assert invoke("run", "--caption", "8").output == caption(run, 8) + "\n"
 
 
+def test_the_columns_are_explained():
+    """The table has its legend below it, and the help explains every column that is no plain word."""
+    assert "Receives: in this cycle (in all cycles)." in " ".join(invoke("run").output.split())
+    explained = invoke("run", "--help").output
+    for column in ("Key", "Cycle", "Receives", "Effects", "Hits", "Delta"):
+        assert f"\n    {column} " in explained
+
+
 @pytest.mark.parametrize("step", [[], ["--step", "8"]])
 def test_the_terminal_shows_diagram_table_and_ledger(step):
     """By default the last snapshot is shown as diagram, table, ledger, sentence; `--step` shows another."""
