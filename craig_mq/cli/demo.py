@@ -40,7 +40,9 @@ def demo(url: str | None, messages: int, seed: int, as_json: bool) -> None:
     Dead letters that succeed, fail twice, meet an outage, are poison, malformed, unroutable, too
     large or duplicated go in; audit rows, parked and quarantined messages come out. On the embedded
     broker (the default) settlement faults are injected too. When the runtime has closed, a separate
-    reader looks for every message by its id in the queues and the ledger.
+    reader looks for every message by its id in the queues and the ledger. A message may be found in
+    several places, as after a settlement whose outcome was unknown: then the rows of the account add up
+    to more than was published. A copy is allowed, a loss is not.
 
     Exits 0 if every message has a home, 1 if one is lost, and then names it.
 

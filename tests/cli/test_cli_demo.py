@@ -106,6 +106,11 @@ def _skipping_one(store: AuditStore):
     return handler
 
 
+def test_the_help_says_that_a_message_may_count_twice() -> None:
+    """The account may add up to more than was published, and the help says why."""
+    assert "more than was published" in " ".join(_demo("--help").stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
