@@ -102,7 +102,7 @@ def _recorder(
     name = queue or service.queue
     if name is None:
         raise Refusal(
-            "which queue? Say --queue NAME, set CRAIG_MQ_QUEUE, or say queue under [service] in the --config file",
+            "which queue? Say --queue NAME, set CRAIG_MQ_QUEUE, or write queue under [service] in --config",
             USAGE,
         )
     recorder = Recorder(

@@ -33,7 +33,7 @@ def span_observer() -> Spans:
         from craig_mq.observe.spans import Spans
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         raise Refusal(
-            "--spans: no OpenTelemetry SDK is set up; start it with opentelemetry-instrument craig-mq …",
+            "--spans: no OpenTelemetry SDK is set up; start with opentelemetry-instrument craig-mq …",
             USAGE,
         )
     return Spans()

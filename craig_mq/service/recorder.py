@@ -62,8 +62,10 @@ async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRe
             app = health_app(registry, run.pulse.read)
             stack.enter_context(serve_health(*recorder.metrics, app))
 
+        observers: tuple[Observer, ...] = (metrics, gauges, log_event, *recorder.observers)
+
         def observe(event: Event) -> None:
-            for observer in (metrics, gauges, log_event, *recorder.observers):
+            for observer in observers:
                 observer(event)
 
         await run.until_stopped(
