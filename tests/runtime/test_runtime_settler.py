@@ -70,7 +70,7 @@ async def test_settlements_of_one_pass_share_a_flush(autojump_clock):
 
 
 async def test_an_ack_that_left_at_once_is_told_at_once(autojump_clock):
-    """An ack handed over within its own call needs no flush, unless others accepted before wait for theirs."""
+    """An ack handed over within its own call needs no flush, unless earlier ones wait for theirs."""
     channel, outcomes = FakeChannel(prompt=True), []
     settler = settler_on(channel)
     settler.ack(1, outcomes.append)

@@ -13,6 +13,7 @@ from craig_mq.transport.broker import Connection, ConnectionOptions
 from craig_mq.transport.native.connection import NativeConnection
 from craig_mq.transport.native.dial import Progress, Target, dial, shake_hands, unreachable
 from craig_mq.transport.native.events import Event
+from craig_mq.transport.native.writer import PendingWriters
 from craig_mq.transport.url import AmqpUrl
 
 _RESOLVERS: Final = 8
@@ -31,6 +32,7 @@ class NativeBroker:
         every connect, so a renewed certificate needs no restart.
         """
         self._target = Target(url, ssl_context, external)
+        self._pending = PendingWriters()
         self._resolvers = trio.CapacityLimiter(_RESOLVERS)
 
     def __repr__(self) -> str:
@@ -74,5 +76,5 @@ class NativeBroker:
             except BaseException:
                 stream.reset()
                 raise
-            return NativeConnection(stream, protocol, options, heartbeat), early
+            return NativeConnection(stream, protocol, options, heartbeat, self._pending), early
         raise unreachable(f"no answer within {options.connect_timeout:g} s while {progress.step}")

@@ -15,7 +15,7 @@ from craig_mq.transport.native.channel import NativeChannel
 from craig_mq.transport.native.protocol import AmqpProtocol
 from craig_mq.transport.native.stream import ByteStream
 from craig_mq.transport.native.wire import ProtocolViolation
-from craig_mq.transport.native.writer import CoalescingWriter
+from craig_mq.transport.native.writer import CoalescingWriter, PendingWriters
 
 _FAREWELL: Final = 1.0
 """So long may the close-ok take to leave before the connection is reset."""
@@ -25,9 +25,17 @@ class NativeConnection:
     """See ``transport.broker.Connection``."""
 
     def __init__(
-        self, stream: ByteStream, protocol: AmqpProtocol, options: ConnectionOptions, heartbeat: int
+        self,
+        stream: ByteStream,
+        protocol: AmqpProtocol,
+        options: ConnectionOptions,
+        heartbeat: int,
+        pending: PendingWriters | None = None,
     ) -> None:
-        """Take over a stream whose handshake is done; nothing runs before ``run``."""
+        """Take over a stream whose handshake is done; nothing runs before ``run``.
+
+        What a burst of arrivals leads to on any connection that shares ``pending`` leaves at its end.
+        """
         self.protocol = protocol
         self.rpc_timeout = options.rpc_timeout
         self._stream = stream
@@ -38,7 +46,8 @@ class NativeConnection:
         self._blocked: str | None = None
         self._blocking_changed = trio.Event()
         self._scope = trio.CancelScope()
-        self.writer = CoalescingWriter(stream, protocol.outbox)
+        self._pending = pending or PendingWriters()
+        self.writer = CoalescingWriter(stream, protocol.outbox, self._pending)
         self._last_heard = trio.current_time()
         self._handlers: dict[type[events.Event], Callable[..., None]] = {
             events.Confirmed: self._on_confirmed,
@@ -83,6 +92,7 @@ class NativeConnection:
                     break
                 self._last_heard = trio.current_time()
                 self._dispatch(self.protocol.receive(data))
+                self._pending.send()
         except ProtocolViolation as violation:
             self._lose(f"protocol violation: {violation}")
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 
@@ -77,21 +77,26 @@ def _nobody_waits(_prompt: bool) -> None:
     """Stand in until a writer listens."""
 
 
+BATCH_BYTES: Final = 32 * 1024
+"""So much is a batch worth sending for itself: a few dozen small messages."""
+
+
 class Outbox:
     """Whole frames accepted for sending, in order.
 
     ``accepted`` counts bytes ever accepted, so that a flush is a comparison of two counters.
-    ``on_work`` is called when there is work and there was none before; its argument says whether
-    more is unlikely to follow in this scheduling pass, so that waiting for company gains nothing.
+    ``on_work`` is called when there is work and there was none before, and when a batch is full; its
+    argument says whether waiting for company gains nothing: it is, or more is unlikely to follow now.
     """
 
-    __slots__ = ("_chunks", "_emitters", "accepted", "on_work")
+    __slots__ = ("_chunks", "_emitters", "_taken", "accepted", "on_work")
 
     def __init__(self) -> None:
         """Start empty, with nobody listening."""
         self._chunks: list[bytes | memoryview] = []
         self._emitters: list[Emitter] = []
         self.accepted = 0
+        self._taken = 0
         self.on_work: Callable[[bool], None] = _nobody_waits
 
     def __bool__(self) -> bool:
@@ -104,6 +109,8 @@ class Outbox:
         self.accepted += len(chunk)
         if idle:
             self.on_work(prompt)
+        elif self.accepted - self._taken >= BATCH_BYTES:
+            self.on_work(True)
 
     def put_all(self, chunks: list[bytes | memoryview]) -> None:
         """Accept many chunks that form whole frames together."""
@@ -133,7 +140,7 @@ class Outbox:
 
     def take(self) -> bytes:
         """Take everything as one piece, deferred frames included."""
-        self.settle()
+        self._taken = self.settle()
         chunks = self._chunks
         data = chunks[0] if len(chunks) == 1 and isinstance(chunks[0], bytes) else b"".join(chunks)
         chunks.clear()
