@@ -68,7 +68,9 @@ class Deadlines:
     async def run(self) -> None:
         """Cancel what is due, until cancelled."""
         while True:
-            if self._due and self._still_since is None:
+            if self._still_since is not None:
+                await self._wait_changed()
+            elif self._due:
                 scope, due = next(iter(self._due.items()))
                 if due > trio.current_time():
                     await trio.sleep_until(due)
@@ -76,7 +78,14 @@ class Deadlines:
                     del self._due[scope]
                     scope.cancel(reason=self._reason)
             else:
-                self._changed = trio.Event()
-                self._idle = True
-                await self._changed.wait()
-                self._idle = False
+                # Whatever begins meanwhile is not due before; so short bounds, one after the other, wake
+                # nobody, and only a pause as long as a bound is idle.
+                await trio.sleep(self.seconds)
+                if not self._due:
+                    await self._wait_changed()
+
+    async def _wait_changed(self) -> None:
+        self._changed = trio.Event()
+        self._idle = True
+        await self._changed.wait()
+        self._idle = False
