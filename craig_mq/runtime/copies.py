@@ -15,6 +15,7 @@ import trio
 
 from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation
+from craig_mq.runtime.on_demand import nobody
 from craig_mq.runtime.publishing import Publishing
 
 
@@ -61,6 +62,7 @@ class Copies(Generic[F]):
         self._waiting: list[Copy] = []
         self._waits = 0
         self._done = trio.Event()
+        self.wanted: Callable[[], None] = nobody
 
     def owe(self, flight: F) -> bool:
         """Leave a delivery to be copied. False where its worker must wait for something, and do it itself."""
@@ -113,6 +115,7 @@ class Copies(Generic[F]):
         self._done.set()
 
     def _wake(self) -> None:
+        self.wanted()
         if self._idle is not None:
             task, self._idle = self._idle, None
             trio.lowlevel.reschedule(task)

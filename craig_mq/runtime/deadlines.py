@@ -8,10 +8,12 @@ due: one task that sleeps until then is enough, and beginning and ending a bound
 # flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import trio
+
+from craig_mq.runtime.on_demand import nobody
 
 
 class Bounded(Protocol):
@@ -34,7 +36,8 @@ class Deadlines:
         self._due: dict[Bounded, float] = {}
         self._still_since: float | None = None
         self._changed = trio.Event()
-        self._idle = False
+        self._idle = True
+        self.wanted: Callable[[], None] = nobody
 
     def __len__(self) -> int:
         return len(self._due)
@@ -47,6 +50,7 @@ class Deadlines:
         self._due[scope] = now + self.seconds
         if self._idle:
             self._changed.set()
+            self.wanted()
 
     def end(self, scope: Bounded) -> None:
         """Bound ``scope`` no longer."""
@@ -67,6 +71,7 @@ class Deadlines:
 
     async def run(self) -> None:
         """Cancel what is due, until cancelled."""
+        self._idle = False
         while True:
             if self._still_since is not None:
                 await self._wait_changed()

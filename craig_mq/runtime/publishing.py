@@ -18,6 +18,7 @@ from craig_mq.core.outcome import Confirmation, Unconfirmed
 from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.deadlines import Bounded, Deadlines
 from craig_mq.runtime.handed_off import HandedOff
+from craig_mq.runtime.on_demand import nobody
 from craig_mq.runtime.publish_memory import PublishMemory
 from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOptions
 from craig_mq.transport.errors import TransportError
@@ -65,6 +66,7 @@ class Publishing:
         self._unresolved = False
         self._gate_open = True
         self._quiet = trio.Event()
+        self.wanted: Callable[[], None] = nobody
 
     @property
     def in_flight(self) -> int:
@@ -79,6 +81,7 @@ class Publishing:
     def open(self) -> None:
         """Let ``run`` connect now, before the first publish."""
         self._wanted.set()
+        self.wanted()
 
     async def wait_resolved(self) -> None:
         """Return once no publish waits for its confirm."""
@@ -199,7 +202,7 @@ class Publishing:
 
     async def _publish(self, scope: trio.CancelScope, publication: Publication) -> Confirmation:
         if self._channel is None:
-            self._wanted.set()
+            self.open()
             await self._opened.wait()
         if len(publication.body) < LARGE_BODY_BYTES:
             return await self._confirmed(scope, self._channel, publication)

@@ -14,6 +14,7 @@ from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.on_demand import on_demand
 from craig_mq.runtime.worker import F, Performs, Worker
 from craig_mq.transport.errors import TransportError
 
@@ -59,13 +60,14 @@ class QueueConsumer(Generic[F]):
             tasks.start_soon(self._live.watch_channel)
             tasks.start_soon(self._drain_on_shutdown)
             tasks.start_soon(self._follow_blockage)
-            tasks.start_soon(self._bounds.run)
-            tasks.start_soon(self._copies.run)
-            tasks.start_soon(self._report_stuck)
-            self._start_worker(tasks)
-            self._intake.reinforce = self._reinforce
-            await self._live.ending.wait()
-            await self._wind_down()
+            with on_demand(tasks, self._bounds), on_demand(tasks, self._copies):
+                self._start_worker(tasks)
+                self._intake.reinforce = self._reinforce
+                try:
+                    await self._live.ending.wait()
+                finally:
+                    tasks.start_soon(self._report_stuck)
+                await self._wind_down()
             tasks.cancel_scope.cancel(reason="the session is over")
 
     def leave(self) -> None:
@@ -186,15 +188,12 @@ class QueueConsumer(Generic[F]):
         Nothing else ends this: the nursery would wait for those handlers in any case. Each shield has
         its deadline.
         """
-        try:
-            await self._live.ending.wait()
-        finally:
-            since, wait_s = trio.current_time(), HANDLER_GRACE_S
-            while not self._workers_ended.is_set():
-                with trio.move_on_after(wait_s, shield=True):
-                    await self._workers_ended.wait()
-                wait_s = STUCK_INTERVAL_S
-                stuck = self._working - sum(worker.publishing for worker in self._workers)
-                if not self._workers_ended.is_set() and stuck > 0:
-                    seconds = trio.current_time() - since
-                    self._live.plan.reporter.emit(HandlersStuck(self._live.plan.queue, stuck, seconds))
+        since, wait_s = trio.current_time(), HANDLER_GRACE_S
+        while not self._workers_ended.is_set():
+            with trio.move_on_after(wait_s, shield=True):
+                await self._workers_ended.wait()
+            wait_s = STUCK_INTERVAL_S
+            stuck = self._working - sum(worker.publishing for worker in self._workers)
+            if not self._workers_ended.is_set() and stuck > 0:
+                seconds = trio.current_time() - since
+                self._live.plan.reporter.emit(HandlersStuck(self._live.plan.queue, stuck, seconds))

@@ -22,6 +22,7 @@ from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.on_demand import on_demand
 from craig_mq.runtime.permission import PublishRefused, check_publish_permission
 from craig_mq.runtime.plan import SessionPlan, connection_options
 from craig_mq.runtime.publishing import Publishing
@@ -141,11 +142,10 @@ class Session:
 
     async def _run(self, work: Work, live: LiveSession) -> None:
         async with trio.open_nursery() as writers:
-            writers.start_soon(live.settler.run)
             async with trio.open_nursery() as publishers:
-                publishers.start_soon(live.publishing.run)
                 try:
-                    await work.run()
+                    with on_demand(writers, live.settler), on_demand(publishers, live.publishing):
+                        await work.run()
                 except TransportError as error:
                     live.failed(error)
                     self._tell_gate(error, refused=_is_refusal(error))

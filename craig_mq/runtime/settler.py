@@ -22,6 +22,7 @@ from craig_mq.core.outcome import (
     AckWritten,
     SettlementOutcome,
 )
+from craig_mq.runtime.on_demand import nobody
 from craig_mq.transport.broker import Channel
 from craig_mq.transport.errors import TransportError
 
@@ -54,7 +55,8 @@ class Settler:
         self._flushes = 0
         self._guarded = False
         self.unknown = False
-        self.flushed: Callable[[], None] = _nothing
+        self.flushed: Callable[[], None] = nobody
+        self.wanted: Callable[[], None] = nobody
 
     @property
     def in_flight(self) -> bool:
@@ -111,6 +113,7 @@ class Settler:
         if not self._accepted:
             self._oldest_accepted_at = trio.current_time()
             self._wake.set()
+            self.wanted()
         self._accepted.append(settled)
 
     async def run(self) -> None:
@@ -185,7 +188,3 @@ class Settler:
             await self._flush_done.wait()
             return
         self._abort()
-
-
-def _nothing() -> None:
-    """Hear of a flush and do nothing."""
