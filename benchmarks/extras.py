@@ -31,6 +31,7 @@ def run(node: RabbitNode, budget: Budget, findings: Findings, say: Say) -> None:
     steps = (
         ("core", 40, lambda: _core(findings, say)),
         ("allocations", 10, _allocations),
+        ("steps", 15, lambda: _own("steps")),
         ("capture_size", 15, lambda: _own("capture")),
         ("subscriptions", 30, lambda: [_subscriptions(number, say) for number in SUBSCRIPTIONS]),
         ("idle", 15, lambda: _own("idle", node.url, "60", "native")),

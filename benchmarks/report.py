@@ -15,6 +15,7 @@ from rich.table import Table
 
 from benchmarks.measurement import Measurement
 from benchmarks.running import Findings
+from benchmarks.targets import Reached
 from craig_mq.testing.rabbitmq import RabbitNode
 
 PACKAGES = ("trio", "pamqp", "msgspec", "attrs", "pika", "aio-pika", "uvloop", "amqp", "faststream")
@@ -31,6 +32,7 @@ def document(kind: str, node: RabbitNode, findings: Findings, load: tuple[float,
         "versions": {"rabbitmq": node.eval("rabbit_misc:version()").strip().strip('"'), **versions(PACKAGES)},
         "results": [measurement.as_json() for measurement in findings.measurements],
         **findings.details,
+        "targets": Reached(findings.measurements, findings.details).rows(),
         "left_out": findings.left_out,
         "failed": findings.failed,
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections import deque
 
 import trio
 
@@ -16,7 +15,7 @@ class Mailbox:
     """Inputs in the order they were posted."""
 
     def __init__(self) -> None:
-        self._items: deque[Input] = deque()
+        self._items: list[Input] = []
         self._wakeup = trio.Event()
 
     def post(self, event: Input) -> None:
@@ -26,8 +25,7 @@ class Mailbox:
 
     def take_all(self) -> list[Input]:
         """Everything posted so far. What is posted meanwhile waits a turn, so no turn is endless."""
-        taken = list(self._items)
-        self._items.clear()
+        taken, self._items = self._items, []
         self._wakeup = trio.Event()
         return taken
 

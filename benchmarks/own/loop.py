@@ -92,12 +92,12 @@ def timed_from_first(handler: Handler, watch: Stopwatch) -> Handler:
     """The same handler; its first call restarts the clock."""
     called = False
 
-    def call(dead_letter: DeadLetter) -> Awaitable[None]:
+    async def call(dead_letter: DeadLetter) -> None:
         nonlocal called
         if not called:
             called = True
             watch.restart()
-        return handler(dead_letter)
+        await handler(dead_letter)
 
     return call
 

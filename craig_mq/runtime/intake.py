@@ -7,7 +7,6 @@ scope is also how the intake wakes a waiting worker when it pauses, stops, or ha
 # flake8: noqa: ASYNC910 - between evidence and settlement there must be no checkpoint (S43)
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -28,7 +27,7 @@ class Intake(Generic[Resumed]):
 
     def __init__(self) -> None:
         self._consumer: Consumer | None = None
-        self._due: deque[Resumed] = deque()
+        self._due: list[Resumed] = []
         self._idle: set[trio.CancelScope] = set()
         self._changed = trio.Event()
         self.stopped = False
@@ -72,7 +71,7 @@ class Intake(Generic[Resumed]):
 
     def due_nowait(self) -> Resumed | None:
         """Take a retry that is due, if there is one."""
-        return self._due.popleft() if self._due else None
+        return self._due.pop(0) if self._due else None
 
     def take_nowait(self) -> Delivery | None:
         """Take a buffered delivery, or None. Raises ClosedError as a consumer's ``receive`` does."""

@@ -6,7 +6,6 @@ cancelled keeps its place, and its answer is handed to whoever tidies up after i
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from pamqp import base
@@ -55,7 +54,7 @@ class ReplyQueue:
 
     def __init__(self) -> None:
         """Nothing asked yet."""
-        self._requests: deque[Request] = deque()
+        self._requests: list[Request] = []  # a few at most, and an empty deque takes 700 bytes
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -71,11 +70,11 @@ class ReplyQueue:
         request = self._requests[0]
         if not isinstance(answer, request.expected):
             raise ProtocolViolation(f"{type(answer).__name__} does not answer the oldest request")
-        self._requests.popleft()
+        del self._requests[0]
         request.answer(answer)
 
     def fail(self, reason: CloseReason) -> None:
         """Fail every request: the channel has ended."""
-        requests, self._requests = self._requests, deque()
+        requests, self._requests = self._requests, []
         for request in requests:
             request.waiter.fail(ClosedError(reason))

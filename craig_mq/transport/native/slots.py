@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from pamqp import base
 
 from craig_mq.transport.native.content import ContentAssembly
@@ -35,7 +33,7 @@ class Slots:
     def __init__(self) -> None:
         """No number is in use."""
         self._used: dict[int, Slot] = {}
-        self._free: deque[int] = deque()
+        self._free: list[int] = []
         self._highest = 0
         self.get = self._used.get
         """The slot of a number in use, else None. Asked for every frame: the table's own method."""
@@ -46,7 +44,7 @@ class Slots:
             self._highest += 1
             number = self._highest
         elif self._free:
-            number = self._free.popleft()
+            number = self._free.pop(0)
         else:
             return None
         self._used[number] = Slot()
