@@ -60,14 +60,15 @@ async def idle(url: str, many: int, transport: str) -> None:
     async with open_broker(url, transport=transport) as broker, trio.open_nursery() as nursery:
         for number in range(5):
             await one_more(broker, nursery, number)
-        few = resident_kib()
+        few, few_tasks = resident_kib(), trio.lowlevel.current_statistics().tasks_living
         for number in range(5, many):
             await one_more(broker, nursery, number)
-        everything = resident_kib()
+        everything, tasks = resident_kib(), trio.lowlevel.current_statistics().tasks_living
         each = (everything - few) / (many - 5)
         sockets = CONNECTIONS_EACH * await bare_kib(broker, nursery, many)
         found = {
             "subscriptions": many,
+            "tasks_each": round((tasks - few_tasks) / (many - 5), 1),
             "total_kib": everything,
             "kib_each": round(each, 1),
             "its_connections_alone_kib": round(sockets, 1),

@@ -23,6 +23,7 @@ def committed() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     for run in runs:
         together.update(run)
     together["results"] = [row for run in runs for row in run["results"]]
+    together["targets"] = [{"run": run["kind"], **row} for run in runs for row in run.get("targets", ())]
     return together, runs
 
 
