@@ -141,6 +141,18 @@ class ParkedReturned(Event):
 
 
 @attrs.define(frozen=True, slots=True)
+class Redriven(Event):
+    """An operator's act sent a capture back: published, confirmed, and acked in its queue.
+
+    ``original_properties`` is as in HandlerFinished.
+    """
+
+    envelope_id: str
+    capture_id: str
+    original_properties: Callable[[], bytes] | None = attrs.field(default=None, repr=False, eq=False)
+
+
+@attrs.define(frozen=True, slots=True)
 class Quarantined(Event):
     """A capture was confirmed into the quarantine queue: one ERROR line each (ADR-059 §quarantine)."""
 

@@ -29,6 +29,7 @@ _LEVELS: dict[type[ev.Event], tuple[int, str]] = {
     ev.Parked: (logging.INFO, "parked"),
     ev.ParkedReturned: (logging.INFO, "parked message returned"),
     ev.Quarantined: (logging.ERROR, "quarantined"),
+    ev.Redriven: (logging.INFO, "redriven"),
     ev.EventFinished: (logging.DEBUG, "event finished"),
     ev.DeadLettered: (logging.WARNING, "dead-lettered"),
     ev.DuplicateAbsorbed: (logging.INFO, "redelivery absorbed without a second copy"),
