@@ -13,6 +13,7 @@ import trio
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
 from craig_mq.cli.plan_run import carry_out, plan_path, report, require_word, tell_plan, who
 from craig_mq.cli.quarantine_scan import json_option, scan_options, scan_target
+from craig_mq.cli.spans import span_observer, spans_option
 from craig_mq.cli.target import Target, audit_option
 from craig_mq.operator.lease import MAX_SCAN
 from craig_mq.operator.pace import DEFAULT_RATE, Pace, parse_ramp, parse_rate
@@ -106,6 +107,7 @@ def _ask_ledger(url: str | None, scan: Scan) -> tuple[dict[str, bool] | None, fr
 @click.option("--journal", "journal_file", type=plan_path, help="[default: PLAN.journal]")
 @click.option("--max-scan", default=MAX_SCAN, show_default=True, type=click.IntRange(1, 65_535))
 @audit_option
+@spans_option
 @json_option
 @click.pass_context
 def redrive_command(
@@ -120,6 +122,7 @@ def redrive_command(
     journal_file: Path | None,
     max_scan: int,
     audit_url: str | None,
+    spans: bool,
     as_json: bool,
 ) -> None:
     """Send exactly the plan's selected messages back to craig.dlx, each acked only after its confirm.
@@ -141,6 +144,7 @@ def redrive_command(
             reason=reason or "",
             audit_url=audit_url,
             plan_sha256=digest,
+            observer=span_observer() if spans else None,
         )
     if (plan.queue, plan.source) != (target.queue, target.quarantine):
         raise Refusal(f"the plan is for {plan.source}, not for {target.quarantine}", USAGE)

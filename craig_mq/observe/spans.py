@@ -1,9 +1,10 @@
 """Events as OpenTelemetry spans, after the messaging conventions; only for those who ask for it.
 
 Needs the extra ``otel``. A *process* span covers one invocation of the handler and carries its disposition;
-*settle* spans (ack, park, quarantine, return) are its children. A process span links to the message's
-producer, whose ``traceparent`` header every capture carries in its original properties, so the links hold
-over any number of parks and redrives, in whatever process; and to the return that brought it back here.
+*settle* spans (ack, park, quarantine, return) are its children, and an operator's *redrive* stands alone.
+Process and redrive spans link to the message's producer, whose ``traceparent`` header every capture carries
+in its original properties, so the links hold over any number of parks and redrives, in whatever process;
+a process span also links to the return that brought it back here.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ class Spans:
                 self._settle(event.queue, "quarantine", envelope_id, found)
             case ev.ParkedReturned():
                 self._return(event)
+            case ev.Redriven(envelope_id=envelope_id, capture_id=capture_id):
+                producer = _producer(event)
+                links = () if producer is None else (Link(producer),)
+                found = {"craig_mq.capture_id": capture_id}
+                self._settle(event.queue, "redrive", envelope_id, found, links=links, alone=True)
             case ev.SettlementFailure(envelope_id=envelope_id):
                 found = {"craig_mq.arm": event.arm}
                 self._settle(event.queue, "settle", envelope_id, found, error_type=event.stage)
@@ -138,7 +144,7 @@ def _attributes(queue: str, kind: str, operation: str, envelope_id: str | None) 
     return known if not envelope_id else known | {"craig_mq.envelope_id": envelope_id}
 
 
-def _producer(event: ev.HandlerFinished) -> SpanContext | None:
+def _producer(event: ev.HandlerFinished | ev.Redriven) -> SpanContext | None:
     """The producer's context out of the original's headers; None for whatever is no traceparent."""
     if event.original_properties is None:
         return None

@@ -13,14 +13,17 @@ import attrs
 import trio
 
 from craig_mq.core.delivery import Delivery
+from craig_mq.core.envelope import decode_envelope
 from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
+from craig_mq.core.unwrap import Capture, read_capture
+from craig_mq.observe.events import Observer, Redriven
 from craig_mq.operator.account import REDRIVEN, RETURNED, Account
 from craig_mq.operator.journal import Journal, Step
 from craig_mq.operator.lease import MAX_SCAN, WINDOW_S, Lease, lease_queue
 from craig_mq.operator.pace import Pace
 from craig_mq.operator.plan import Plan, PlanEntry
 from craig_mq.operator.publisher import open_publisher
-from craig_mq.operator.row import read_row
+from craig_mq.operator.row import Row, read_row
 from craig_mq.operator.sender import Attempt, Became, Prepare, Sender, next_round
 from craig_mq.operator.trail import Act, open_trail
 from craig_mq.runtime.sources import SYSTEM_SOURCES, Sources
@@ -43,6 +46,7 @@ class RedriveOptions:
     ``patience_s``: how long to ask for a queue that somebody else consumes.
 
     ``who`` and ``reason`` go into the journal, and into the ledger at ``audit_url`` where there is one.
+    ``observer`` hears of each message that is redriven.
     """
 
     pace: Pace = attrs.field(factory=Pace)
@@ -57,6 +61,7 @@ class RedriveOptions:
     audit_url: str | None = attrs.field(default=None, repr=False)
     plan_sha256: str = ""
     action: str = "redrive"
+    observer: Observer | None = None
 
 
 def ignore_account(account: Account) -> None:
@@ -170,7 +175,10 @@ class _Run:
             self.account.note(entry.key, CHANGED)
             await trio.lowlevel.checkpoint()
         elif await self._may_go(entry):
-            self._judge(entry, await self._sender.attempt(lease, delivery, entry))
+            attempt = await self._sender.attempt(lease, delivery, entry)
+            self._judge(entry, attempt)
+            if attempt.became is Became.REDRIVEN and self._options.observer is not None:
+                self._options.observer(_redriven(self._source, row, delivery))
         else:
             return
         self._wanted.discard(entry.key)
@@ -221,3 +229,11 @@ class _Run:
         for key in self._wanted:
             self.account.note(key, REDRIVEN if key in self._journal.confirmed else GONE)
         self._wanted.clear()
+
+
+def _redriven(queue: str, row: Row, delivery: Delivery) -> Redriven:
+    def original_properties() -> bytes:
+        capture = read_capture(decode_envelope(delivery.body))
+        return capture.original_properties if isinstance(capture, Capture) else b"{}"
+
+    return Redriven(queue, row.envelope_id or "", row.key, original_properties)

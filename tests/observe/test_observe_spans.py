@@ -120,7 +120,7 @@ async def test_a_parked_message_is_one_story(broker, recorded, autojump_clock) -
 
 
 async def test_a_redrive_keeps_the_link_to_the_producer(broker, recorded, tmp_path, autojump_clock) -> None:
-    """After quarantine, an operator's redrive and another subscription the producer is still linked."""
+    """An operator's redrive is a span that links to the producer, and so does the next subscription's."""
 
     async def refuse(dead_letter) -> None:
         raise DlqError(Disposition.PERMANENT, source=ValueError("no"))
@@ -132,9 +132,13 @@ async def test_a_redrive_keeps_the_link_to_the_producer(broker, recorded, tmp_pa
     scan = await scan_queue(broker, QUEUE + ".quarantine", now_s=0.0)
     plan = make_plan(scan, Knowledge(QUEUE, 0.0, 1.0), Ticks(may_duplicate=True))
     with open_journal(tmp_path / "journal", plan_sha256="0", now=lambda: 0.0) as journal:
-        options = RedriveOptions(pace=Pace((1_000.0,)))
+        operator = Recorded()
+        options = RedriveOptions(pace=Pace((1_000.0,)), observer=operator.observer)
         account = await redrive_plan(broker, plan, journal, options, stop=Shutdown())
     assert account.count("redriven") == 1
+    (redriven,) = operator.spans
+    assert (redriven.name, links(redriven)) == ("redrive security.dlq.quarantine", [PARENT])
+    assert redriven.attributes["craig_mq.capture_id"] == plan.selected[0].key
     later = Recorded()
     await settle(broker, accept, later, until="ack security.dlq")
     assert links(later.spans[0]) == [PARENT]
