@@ -19,9 +19,9 @@ from supervisors.transitions import TRANSITIONS
 Record = TypeVar("Record", Head, Child)
 
 
-def _fields(kind: type[attrs.AttrsInstance]) -> tuple[tuple[str, ...], attrgetter[tuple[object, ...]]]:
-    names = tuple(field.name for field in attrs.fields(kind))
-    return names, attrgetter(*names)
+def _fields(kind: type[attrs.AttrsInstance]) -> tuple[dict[str, int], attrgetter[tuple[object, ...]]]:
+    names = [field.name for field in attrs.fields(kind)]
+    return {name: at for at, name in enumerate(names)}, attrgetter(*names)
 
 
 _FIELDS = {kind: _fields(kind) for kind in (Head, Child)}
@@ -30,11 +30,13 @@ _FIELDS = {kind: _fields(kind) for kind in (Head, Child)}
 def replaced(record: Record, **changes: Any) -> Record:
     """A copy with some fields changed: ``attrs.evolve`` with the names looked up once; a step makes several.
 
-    Raises TypeError for a field the record does not have.
+    Raises KeyError for a field the record does not have.
     """
-    names, values = _FIELDS[type(record)]
-    fields: dict[str, Any] = dict(zip(names, values(record), strict=True))
-    return type(record)(**(fields | changes))
+    places, values = _FIELDS[type(record)]
+    fields = list(values(record))
+    for name, value in changes.items():
+        fields[places[name]] = value
+    return type(record)(*fields)  # type: ignore[arg-type]  # in the order of their definition
 
 
 class Draft:
