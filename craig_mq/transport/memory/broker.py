@@ -90,6 +90,13 @@ class MemoryBroker:
         """A plan of exactly those strikes, to replay them without chance."""
         return FaultPlan() if self._node.faults is None else self._node.faults.pinned()
 
+    async def keep_time(self) -> None:
+        """Let things happen when they are due, until cancelled, be anybody connected or not.
+
+        Without this each connection does it while it is open. Connections opened meanwhile must end first.
+        """
+        await self._node.timers.keep_for_all()
+
     # --- as other programs use it -----------------------------------------------------------------
 
     def declare_exchange(

@@ -53,9 +53,11 @@ async def _wait(seconds: float, options: ConnectionOptions) -> None:
 @asynccontextmanager
 async def keeping(timers: Timers) -> AsyncGenerator[None, None]:
     """Keep the node's timers for the length of the block; what the block raises leaves it unwrapped."""
+    # As a real client's, the block has a task of its own: an error and a cancel can leave it together.
+    task = trio.sleep_forever if timers.kept else timers.keep
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(timers.keep)
+            nursery.start_soon(task)
             try:
                 yield
             finally:

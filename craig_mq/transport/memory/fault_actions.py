@@ -34,6 +34,8 @@ class Operation(enum.StrEnum):
     GET = "get"
     CLOSE = "close"
 
+    __hash__ = str.__hash__  # every operation of a simulated run is counted by it: Enum's own is slower
+
 
 def _finite(_: object, field: attrs.Attribute[float], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:

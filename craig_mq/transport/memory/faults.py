@@ -119,6 +119,9 @@ class FaultRun:
         self.strikes: list[Strike] = []
         self._met: Counter[Operation] = Counter()
         self._left = [fault.times for fault in plan.faults]
+        self._at: dict[Operation, list[int]] = {
+            on: [at for at, fault in enumerate(plan.faults) if fault.on is on] for on in Operation
+        }
         self._chances = [
             random.Random(f"{plan.seed}/{fault!r}/{plan.faults[:at].count(fault)}")  # noqa: S311 - reproducible
             for at, fault in enumerate(plan.faults)
@@ -128,9 +131,13 @@ class FaultRun:
         self, operation: Operation, connection: str, name: str, subject: Delivery | Publication | None = None
     ) -> Action | None:
         """Count one operation and return the action that strikes it, if one does."""
-        occurrence = Occurrence(operation, self._met[operation], connection, name, subject)
-        self._met[operation] += 1
-        for at, fault in enumerate(self.plan.faults):
+        index = self._met[operation]
+        self._met[operation] = index + 1
+        if not self._at[operation]:
+            return None
+        occurrence = Occurrence(operation, index, connection, name, subject)
+        for at in self._at[operation]:
+            fault = self.plan.faults[at]
             left = self._left[at]
             if left == 0 or not fault.fits(occurrence):
                 continue

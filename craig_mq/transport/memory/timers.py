@@ -37,10 +37,11 @@ class Timer:
 
 
 class Timers:
-    """All appointments of one node, kept by whichever connections are open (or by an onlooker)."""
+    """All appointments of one node, kept by whichever connections are open, or by one keeper for them all."""
 
     def __init__(self) -> None:
         """Start with none."""
+        self.kept = False
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._earlier = trio.lowlevel.ParkingLot()
@@ -57,6 +58,14 @@ class Timers:
         """Do everything whose time has come, in order."""
         while self._heap and (self._heap[0][2].void or self._heap[0][0] <= trio.current_time()):
             heapq.heappop(self._heap)[2].fire()
+
+    async def keep_for_all(self) -> None:
+        """Be the one keeper, until cancelled: connections opened meanwhile bring none, and end sooner."""
+        self.kept = True
+        try:
+            await self.keep()
+        finally:
+            self.kept = False
 
     async def keep(self) -> None:
         """Do things when they are due, until cancelled."""
