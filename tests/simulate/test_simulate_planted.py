@@ -8,10 +8,11 @@ from craig_mq.testing.planted import PLANTED, RUNS, hunt
 
 # Seeds at which each bug shows itself soon; the soak test starts from 0 and finds them by itself.
 NEAR = {
-    "confirm by FIFO pairing": 234,
-    "reset of backoff on connect": 6,
-    "retry sleep deaf to shutdown": 27,
-    "ack raced against shutdown": 46,
+    "confirm by FIFO pairing": 630,
+    "reset of backoff on connect": 2,
+    "retry sleep deaf to shutdown": 36,
+    "ack raced against shutdown": 396,
+    "late ack on a new channel": 5,
     "capture over the limit": 31,
 }
 

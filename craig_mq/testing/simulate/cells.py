@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -85,8 +86,8 @@ def reason_for(cell: Cell) -> str | None:
 REACHABLE: Final[tuple[Cell, ...]] = tuple(cell for cell in CELLS if reason_for(cell) is None)
 
 
-_STRIDE = 7_919  # a prime: neighbouring targets are far apart
-_EVERY = 3  # of so many runs one has a target; what the others meet is chance
+_STRIDE: Final = 7_919  # a prime: neighbouring targets are far apart
+_EVERY: Final = 12  # of so many runs one has a target; what the others meet is chance
 
 
 def target_of(seed: int) -> Target | None:
@@ -98,3 +99,11 @@ def target_of(seed: int) -> Target | None:
     action = make(random.Random(seed), cell.operation, cell.action)  # noqa: S311 - reproducible
     connection = connection_name(cell.role)
     return Target(Fault(cell.operation, action, connection=connection), cell.role, cell.lifecycle)
+
+
+def aimed_at(cell: Cell, after: int) -> int:
+    """Return the first seed from ``after`` on whose run has this cell for its target."""
+    count = len(REACHABLE)
+    turn = REACHABLE.index(cell) * pow(_STRIDE, -1, count) % count
+    period = _EVERY * count
+    return turn * _EVERY + math.ceil(max(0, after - turn * _EVERY) / period) * period

@@ -52,7 +52,7 @@ def draw(seed: int, target: Target | None = None) -> Scenario:
     faults += [draw_disturbance(chance)]
     stage = Stage() if target is None else stage_for(target, chance)
     bursts = tuple(chance.uniform(0, 9) for _ in range(2))
-    letters = [_letter(chance, bursts, plain=stage.plain) for _ in range(chance.randint(15, 27))]
+    letters = [_letter(chance, bursts, plain=stage.plain) for _ in range(chance.randint(14, 26))]
     letters += [_caught(chance, act.at) for act in acts if act.kind == "shut down"]
     letters = letters[len(stage.letters) :] + stage.letters
     if with_large:
@@ -107,7 +107,7 @@ def _replica(chance: random.Random, stage: Stage, *, quorum: bool, at: float) ->
         parking_ttl=chance.choice((1, 2, 5)),
         park_cap=chance.randint(1, 3),
         handler_attempts=chance.randint(1, 3),
-        depth_sample_interval=chance.choice((4, 600, 600)),
+        depth_sample_interval=chance.choice((4, *(600,) * 7)),
     )
     options = SubscriptionOptions(
         prefetch=chance.choice((1, 4, 8, 8)),

@@ -92,7 +92,7 @@ def draw_disturbance(chance: random.Random) -> Fault:
     operation = chance.choice((Operation.DELIVER, Operation.PUBLISH, Operation.CONFIRM, Operation.FLUSH))
     mild = [kind for kind in (Delay, LateSuccess, Duplicate) if kind in POSSIBLE[operation]]
     action = make(chance, operation, chance.choice(mild))
-    return Fault(operation, action, probability=0.3, times=chance.randint(2, 4))
+    return Fault(operation, action, probability=0.3, times=chance.randint(1, 3))
 
 
 def make(chance: random.Random, operation: Operation, kind: type[Action]) -> Action:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
+from typing import Final
 
-from craig_mq.testing.simulate.cells import target_of
+from craig_mq.testing.simulate.cells import aimed_at, target_of
 from craig_mq.testing.simulate.checking import check
 from craig_mq.testing.simulate.drawing import draw
 from craig_mq.testing.simulate.evidence import Evidence, Violation
@@ -15,6 +16,8 @@ from craig_mq.testing.simulate.scenario import Scenario
 from craig_mq.testing.simulate.summary import Summary, summary_of
 from craig_mq.testing.simulate.totals import Totals
 from craig_mq.testing.simulate.workers import PATIENCE_S, in_processes
+
+TRIES: Final = 20
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -39,6 +42,22 @@ def run_seeds(seeds: Iterable[int]) -> Totals:
     for seed in seeds:
         totals.add(run_seed(seed))
     return totals
+
+
+def aim_at_missed(
+    totals: Totals, after: int, jobs: int = 1, *, at_most_s: float = math.inf, patience_s: float = PATIENCE_S
+) -> None:
+    """Go on with seeds from ``after`` on that are aimed at cells ``totals`` has not hit, until all are.
+
+    Each such cell gets up to ``TRIES`` runs. What they show is added to ``totals``.
+    """
+    until = time.monotonic() + at_most_s
+    tried = dict.fromkeys(totals.never_hit, after)
+    for _ in range(TRIES):
+        seeds = [aimed_at(cell, tried[cell]) for cell in totals.never_hit]
+        tried |= {cell: seed + 1 for cell, seed in zip(totals.never_hit, seeds, strict=True)}
+        for run in in_processes(run_seed, seeds, jobs, until=until, patience_s=patience_s):
+            totals.add(run)
 
 
 def run_many(

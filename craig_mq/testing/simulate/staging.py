@@ -47,6 +47,9 @@ def stage_for(target: Target, chance: random.Random) -> Stage:
     _STAGES[target.lifecycle](stage, target, at)
     if target.fault.on in _GIVING_BACK and target.role == "main" and target.lifecycle != "draining":
         _block_publishing(stage, at)
+    if target.fault.on in _GIVING_BACK and target.role == "parking":
+        stage.config["parking_ttl"] = 5  # what is not due soon is given back
+        stage.options["parking_hold_limit"] = 0.5
     if target.fault.on is Operation.RETURN:
         _lose_the_way(stage, target.role, at)
     return stage
@@ -79,6 +82,9 @@ def _starting(stage: Stage, target: Target, at: float) -> None:
 def _running(stage: Stage, target: Target, at: float) -> None:
     if target.fault.on in _OPENING | {Operation.CLOSE} and not target.role.endswith("permission"):
         stage.acts.append(Act(at, f"kick {target.role.removesuffix(' publishing')}"))
+    if target.fault.on is Operation.CLOSE and target.role == "parking publishing":
+        stage.config["parking_ttl"] = 1  # it has published by the time of the kick
+        stage.options["parking_hold_limit"] = 20
     stage.letters_at(0.5, 2, "park")
     stage.letters_at(at - 1, 1, "park")
 
@@ -108,8 +114,9 @@ def _draining(stage: Stage, target: Target, at: float) -> None:
     elif target.fault.on in _OPENING:
         stage.acts.append(Act(at + 0.1, f"kick {arm}"))
     if target.fault.on in _GIVING_BACK:
-        stage.options["parking_hold_limit"] = 0.5
-        stage.config["parking_ttl"] = 5
+        stage.plain = True  # nothing is parked before: it arrives while the main arm drains
+        stage.letters_at(at - 0.15, 1, "late park")
+        return
     stage.letters_at(at - 1.6, 1, "park")
     stage.letters_at(at - 0.2, 3, "park")
 
@@ -124,6 +131,7 @@ def _block_publishing(stage: Stage, at: float) -> None:
 
 def _lose_the_way(stage: Stage, role: str, at: float) -> None:
     """Let publishes of this role be unroutable: parking is gone, or nothing is bound to the exchange."""
+    stage.options |= {"stable_after": 10, "backoff_base": 0.5}  # so long nobody declares it again
     if role == "main publishing":
         stage.acts.append(Act(at - 0.05, "delete parking"))
         stage.letters_at(at - 0.04, 2, "late park", "park")

@@ -72,6 +72,8 @@ class _Telling:
     def tell(self, record: object) -> None:
         """Add one record to the story it belongs to."""
         match record:
+            case Noted(what=what):
+                self._noted(what)
             case MessagePublished():
                 self._published(record)
             case MessageDelivered() | MessageAcked() | MessageRequeued() | MessageDropped():
@@ -80,10 +82,15 @@ class _Telling:
                 number = letter_in(publication.body)
                 if number is not None:
                     self._stories[number].facts.append(record)
-            case Noted(what=Invoked() | Committed() | Returned() | Redriven() as what):
+            case _:
+                pass
+
+    def _noted(self, what: object) -> None:
+        match what:
+            case Invoked() | Committed() | Returned() | Redriven():
                 self._stories[what.letter].facts.append(what)
                 self._stories[what.letter].committed += isinstance(what, Committed)
-            case Noted(what=QueueDeleted(queue)):
+            case QueueDeleted(queue):
                 for (serial, where), count in self._live.items():
                     if where == queue and count > 0 and serial in self._of_serial:
                         self._of_serial[serial].destroyed = True

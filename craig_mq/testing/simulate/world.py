@@ -28,7 +28,6 @@ from craig_mq.testing.simulate.scenario import (
     role_and_replica,
 )
 from craig_mq.testing.simulate.subscriber import Subscriber
-from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.memory import FaultPlan, MemoryBroker, Occurrence
 from craig_mq.transport.memory.refusals import Refused
 
@@ -89,6 +88,19 @@ class World:
         tasks_before = trio.lowlevel.current_statistics().tasks_living
         self._prepare()
         left_behind: list[str] = []
+        async with trio.open_nursery() as outer:
+            outer.start_soon(self.broker.keep_time)
+            unsettled = await self._live(left_behind)
+            outer.cancel_scope.cancel(reason="the simulation ends")
+        left_behind += [f"connection {name}" for name in self.broker.connections]
+        left_behind += [f"open {role}" for one in self.subscribers for role in one.open_roles]
+        tasks = trio.lowlevel.current_statistics().tasks_living - tasks_before
+        if tasks:
+            left_behind.append(f"{tasks} tasks")
+        return self._evidence(unsettled, left_behind)
+
+    async def _live(self, left_behind: list[str]) -> tuple[str, ...]:
+        """Let everything happen, phase by phase; return what was not settled, add what did not stop."""
         async with trio.open_nursery() as nursery:
             for subscriber in self.subscribers:
                 nursery.start_soon(subscriber.run)
@@ -106,19 +118,10 @@ class World:
             if patience.cancelled_caught:
                 left_behind.append("a subscription that does not stop")
                 nursery.cancel_scope.cancel(reason="the simulation ends")
-        await self._let_the_broker_notice()
-        left_behind += [f"connection {name}" for name in self.broker.connections]
-        left_behind += [f"open {role}" for one in self.subscribers for role in one.open_roles]
-        tasks = trio.lowlevel.current_statistics().tasks_living - tasks_before
-        if tasks:
-            left_behind.append(f"{tasks} tasks")
-        return self._evidence(unsettled, left_behind)
-
-    async def _let_the_broker_notice(self) -> None:  # noqa: ASYNC910 - nothing to notice, nothing to wait for
-        """Give a broker that could not read a reset its heartbeats' time to miss the client."""
         if self.broker.connections:
-            async with self.broker.connect(ConnectionOptions("onlooker")):
-                await trio.sleep(NOTICING_S)
+            # A broker that could not read a reset misses the client's heartbeats.
+            await trio.sleep(NOTICING_S)
+        return unsettled
 
     def _prepare(self) -> None:
         """Let the producers' side of the topology stand, inject the faults and write the agenda."""
