@@ -19,7 +19,7 @@ test: ## run the tests, heavy scenarios at a reduced count
 	@$(BIN)/python -m pytest -m "browser and not soak" tests/review tests/console
 	@$(MAKE) --no-print-directory proofs
 
-proofs: ## prove: supervisors (branches, schedules, random trees, planted defects); planted bugs; 3,000 simulated runs
+proofs: ## prove: supervisors (branches, schedules, random trees, planted defects); planted bugs; 20,000 simulated runs
 	@.ci/setup-venv test lint docs
 	@$(BIN)/coverage run --source=supervisors -m pytest -q -m "not soak" tests/supervisors
 	@$(BIN)/coverage report --skip-covered --fail-under=100
@@ -27,7 +27,7 @@ proofs: ## prove: supervisors (branches, schedules, random trees, planted defect
 	@$(BIN)/python -m supervisors.testing.forest
 	@$(BIN)/python tests/supervisors/mutation_gate.py
 	@$(BIN)/python -m craig_mq.testing.planted
-	@$(BIN)/python -m craig_mq.testing.simulate --runs 3000 --jobs 1
+	@$(BIN)/python -m craig_mq.testing.simulate --runs 20000 --jobs 2 --every-cell
 
 soak: ## run every heavy scenario at its full count
 	@.ci/setup-venv test lint docs
