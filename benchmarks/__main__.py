@@ -75,7 +75,10 @@ def main(
             beyond_the_head(node, workload, budget, findings, say)
         show(findings, Console())
         results = document(
-            "quick" if quick else workload or "full", node, findings, (before, os.getloadavg()[0])
+            " ".join(("quick" if quick else "full", *([workload] if workload else []))),
+            node,
+            findings,
+            (before, os.getloadavg()[0]),
         )
     if json_file is not None:
         json_file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
