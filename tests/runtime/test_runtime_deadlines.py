@@ -59,3 +59,25 @@ async def test_what_was_left_is_left_after_standing_still(autojump_clock):
             bounds.go_on()
         nursery.cancel_scope.cancel(reason="enough seen")
     assert [instant - began for instant in ended] == [1030, 1035]
+
+
+async def test_bounds_that_follow_each_other_wake_nobody(autojump_clock):
+    """A task that bounds one short wait after the other lets the watcher sleep for a bound's length."""
+    bounds, awake = Deadlines(30, "late"), 0
+
+    class Watch(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            nonlocal awake
+            awake += task.name.endswith("Deadlines.run")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bounds.run, name="Deadlines.run")
+        trio.lowlevel.add_instrument(watch := Watch())
+        for _ in range(100):
+            with trio.CancelScope() as scope:
+                bounds.begin(scope, trio.current_time())
+                await trio.sleep(0.1)
+                bounds.end(scope)
+        trio.lowlevel.remove_instrument(watch)
+        nursery.cancel_scope.cancel(reason="enough seen")
+    assert 0 < awake <= 2

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from craig_mq.transport.native.wire import Outbox
-from craig_mq.transport.native.writer import CoalescingWriter
+from craig_mq.transport.native.wire import BATCH_BYTES, Outbox
+from craig_mq.transport.native.writer import CoalescingWriter, PendingWriters
 
 
 class Socket:
@@ -92,3 +92,51 @@ async def test_company_leaves_as_one_piece(nursery, autojump_clock):
         outbox.put(chunk)
     await writer.wait_written(outbox.settle(), 1)
     assert stream.pieces == [b"onetwothree"]
+
+
+async def test_a_full_batch_leaves_at_once(nursery, autojump_clock):
+    """A batch is sent as soon as it is full, while its sender goes on; the rest leaves with the pass."""
+    outbox, stream = Outbox(), Socket(room=2 * BATCH_BYTES)
+    writer = CoalescingWriter(stream, outbox)
+    nursery.start_soon(writer.run)
+    await trio.testing.wait_all_tasks_blocked()
+    half = b"h" * (BATCH_BYTES // 2)
+    outbox.put(half)
+    assert stream.pieces == []
+    outbox.put(half)
+    assert stream.pieces == [2 * half]
+    outbox.put(b"rest")
+    await writer.wait_written(outbox.settle(), 1)
+    assert stream.pieces == [2 * half, b"rest"]
+
+
+async def test_what_a_burst_led_to_leaves_at_its_end(nursery, autojump_clock):
+    """Whoever ends a burst has every writer of the broker send at once, and each once."""
+    pending, streams = PendingWriters(), [Socket(room=100), Socket(room=100)]
+    outboxes = [Outbox(), Outbox()]
+    for outbox, stream in zip(outboxes, streams, strict=True):
+        nursery.start_soon(CoalescingWriter(stream, outbox, pending).run)
+    await trio.testing.wait_all_tasks_blocked()
+    for outbox in outboxes:
+        outbox.put(b"ack")
+    pending.send()
+    assert [stream.pieces for stream in streams] == [[b"ack"], [b"ack"]]
+    await trio.testing.wait_all_tasks_blocked()
+    assert [stream.pieces for stream in streams] == [[b"ack"], [b"ack"]]
+
+
+async def test_nothing_leaves_past_the_end_of_a_writer(nursery, autojump_clock):
+    """A writer whose task was cancelled in the middle of a write sends nothing behind half a frame."""
+    pending, outbox, stream = PendingWriters(), Outbox(), Socket(room=100)
+    writer = CoalescingWriter(stream, outbox, pending)
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as writing:
+            writing.start_soon(writer.run)
+            await trio.testing.wait_all_tasks_blocked()
+            stream.gate = trio.Event()
+            outbox.put(b"half of it may be out")
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel(reason="the connection is aborted")
+    outbox.put(b"more", prompt=True)
+    pending.send()
+    assert stream.pieces == []
