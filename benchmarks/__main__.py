@@ -39,6 +39,9 @@ def beyond_the_head(
     """The rest of the full run, the more telling first."""
     broker = BenchBroker(node)
     with_extras = workload in (None, "core", "extras")
+    if workload == "queued":
+        extras.queued(broker, (*extras.QUEUED, extras.MOST_QUEUED), budget, findings, say)
+        return
     if with_extras:
         extras.run(node, budget, findings, say)
     run_blocks(only(plan.grid(plan.FIRST_GRID), workload), broker, budget, findings, say)
@@ -52,7 +55,7 @@ def beyond_the_head(
 @click.option("--minutes", type=float, help="Time budget; what does not fit is left out and named.")
 @click.option("--json", "json_file", type=FILE, help="Write the results here.")
 @click.option("--plots", type=FOLDER, help="Draw the results here (SVG).")
-@click.option("--only", "workload", help="Measure this workload alone: settle, park, …, or core, extras.")
+@click.option("--only", "workload", help="Measure this workload alone: settle, park, …, or extras, queued.")
 def main(
     quick: bool, minutes: float | None, json_file: Path | None, plots: Path | None, workload: str | None
 ) -> None:

@@ -23,6 +23,7 @@ SUBSCRIPTIONS = (1, 10, 100, 500)
 QUEUED, MOST_QUEUED = (1, 1_000, 10_000, 100_000), 1_000_000
 DISPOSITIONS = ("settle", "park", "quarantine")
 COUNTED = 1_000
+SPREAD = 20_000
 
 
 def run(node: RabbitNode, budget: Budget, findings: Findings, say: Say) -> None:
@@ -94,10 +95,15 @@ def _allocations() -> list[dict[str, Any]] | None:
 
 
 def _subscriptions(number: int, say: Say) -> dict[str, float]:
-    found = _own("core", "settle", "20000", "512", str(number), "256")
+    """What a message costs with so many subscriptions, and what starting one does: a run with none tells."""
+    started, found = (
+        _own("core", "settle", count, "512", str(number), "256") for count in ("0", str(SPREAD))
+    )
+    counted_s = started["cpu_seconds"] if number > 1 else 0.0
     row = {
         "subscriptions": number,
-        "cpu_us_per_msg": round(found["cpu_seconds"] / found["messages"] * 1e6, 1),
+        "cpu_us_per_msg": round((found["cpu_seconds"] - counted_s) / found["messages"] * 1e6, 1),
+        "start_cpu_ms_each": round(started["cpu_seconds"] / number * 1e3, 1),
         "peak_kib": found["peak_kib"],
     }
     say(f"  {row}")
@@ -119,8 +125,8 @@ def queued(
     """Settle ever longer queues: the client's peak memory must not depend on what is queued."""
     rows = findings.details.setdefault("queued", [])
     for count in counts:
-        # What the longest so far took tells what this one will.
-        seconds = max((row["took_s"] / row["queued"] for row in rows[-1:]), default=0.0) * count
+        # The longest so far tells what this one will take; filling takes twice as long as settling.
+        seconds = max((3 * count / row["msgs_per_s"] for row in rows[-1:]), default=0.0)
         if not budget.has(seconds):
             findings.left_out.append(f"settling {count} queued messages")
             continue

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pika
@@ -49,10 +50,12 @@ def stamped() -> bytes:
 def latency(broker: BenchBroker, per_second: float, seconds: float) -> dict[str, float]:
     """Publish at an even pace; percentiles, in ms, from before the publish to the end of the handler."""
     broker.fill(0, 512)
-    with follower(broker.url) as process:
+    with follower(broker.url) as process, ThreadPoolExecutor(1) as reading:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         channel = connection.channel()
         count, began = int(per_second * seconds), time.monotonic()
+        # Read while publishing: a pipe that is full would hold the follower up.
+        lines = reading.submit(lambda: [process.stdout.readline() for _ in range(count)])
         for number in range(count):
             due = began + number / per_second
             while (left := due - time.monotonic()) > 0:
@@ -60,7 +63,7 @@ def latency(broker: BenchBroker, per_second: float, seconds: float) -> dict[str,
             channel.basic_publish(EXCHANGE, ROUTING_KEY, stamped(), PERSISTENT)
         connection.close()
         took = time.monotonic() - began
-        seen = sorted(float(process.stdout.readline().split()[2]) * 1e3 for _ in range(count))
+        seen = sorted(float(line.split()[2]) * 1e3 for line in lines.result())
     cuts = statistics.quantiles(seen, n=1000)
     return {
         "offered_per_s": round(count / took, 1),

@@ -17,7 +17,7 @@ import trio
 
 from benchmarks.filling import envelope
 from benchmarks.own.allocations import Counter, counter
-from benchmarks.own.loop import DAY_S, finished, handler_for, wait_finished
+from benchmarks.own.loop import DAY_S, finished, handler_for, timed_from_first, wait_finished
 from benchmarks.peers.stopwatch import Stopwatch
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.core.delivery import PERSISTENT, Properties, Publication
@@ -45,25 +45,30 @@ async def settle_all(
 ) -> None:
     """Run one subscription a queue until all messages are done; for ``replay``, park them all first."""
     if workload == "replay":
-        await _until_done("park", broker, queues, prefetch)
+        await _until_done("park", broker, queues, prefetch, Stopwatch())
         await trio.sleep(OVERDUE_S)
     watch, before = Stopwatch(), 0 if counted is None else counted()
-    await _until_done(workload, broker, queues, prefetch)
+    await _until_done(workload, broker, queues, prefetch, watch)
     watch.report()
     if counted is not None:
         print(json.dumps({"allocations": counted() - before}))
 
 
-async def _until_done(workload: str, broker: MemoryBroker, queues: list[str], prefetch: int) -> None:
+async def _until_done(
+    workload: str, broker: MemoryBroker, queues: list[str], prefetch: int, watch: Stopwatch
+) -> None:
     queue_names = [f"{queue}.parking" if workload == "replay" else queue for queue in queues]
     count = sum(broker.queue(name).ready for name in queue_names)
     options = SubscriptionOptions(prefetch=prefetch, concurrency=max(1, prefetch // len(queues)))
     config = DlqRetryConfig(parking_ttl=1 if workload == "replay" else DAY_S)
     async with AsyncExitStack() as stack:
+        handler = await handler_for(workload, stack)
+        if len(queues) == 1:  # Of many the start counts, and a run without messages tells how much.
+            handler = timed_from_first(handler, watch)
         start = partial(
             subscribe_dlq,
             broker,
-            handler=await handler_for(workload, stack),
+            handler=handler,
             config=config,
             options=options,
         )
