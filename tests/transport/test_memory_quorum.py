@@ -35,6 +35,43 @@ async def test_quorum_accepts_one_over_its_limit(autojump_clock):
     assert outcomes == [ACKED, ACKED, ACKED, NACKED]
 
 
+async def test_room_of_a_moment_reopens_no_quorum_queue(autojump_clock):
+    """A requeue that frees its consumer for a moment lets a full queue refuse on (fact 9; seen on 3.10.8)."""
+    broker = MemoryBroker()
+    broker.declare_queue("q", {**QUORUM, "x-max-length": 3, "x-overflow": "reject-publish"})
+    async with broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        consumer = await channel.consume("q", prefetch=1)
+        outcomes = [broker.publish("", "q", b"") for _ in range(6)]
+        assert outcomes == [ACKED] * 5 + [NACKED]  # one is with the consumer, four are one over the limit
+        first = await consumer.receive()
+        channel.ack_nowait(first.delivery_tag)
+        second = await consumer.receive()
+        assert broker.queue("q").ready == 3
+        channel.nack_nowait(second.delivery_tag, requeue=True)
+        assert broker.queue("q").ready == 3
+        assert broker.publish("", "q", b"") == NACKED
+        channel.ack_nowait((await consumer.receive()).delivery_tag)
+        assert broker.queue("q").ready == 2
+        assert broker.publish("", "q", b"") == ACKED
+
+
+@pytest.mark.parametrize(("length", "left"), [(3, 2), (5, 4), (10, 8)], ids=str)
+async def test_a_quorum_queue_reopens_at_its_low_mark(length, left, autojump_clock):
+    """After refusing, a quorum queue takes publishes again at four fifths of its limit, and not before."""
+    broker = MemoryBroker()
+    broker.declare_queue("q", {**QUORUM, "x-max-length": length, "x-overflow": "reject-publish"})
+    async with broker.connect(OPTIONS) as connection:
+        channel = await connection.open_channel()
+        outcomes = [broker.publish("", "q", b"") for _ in range(length + 2)]
+        assert outcomes == [ACKED] * (length + 1) + [NACKED]
+        while broker.queue("q").ready > left + 1:
+            await channel.get("q")
+        assert broker.publish("", "q", b"") == NACKED
+        await channel.get("q")
+        assert broker.publish("", "q", b"") == ACKED
+
+
 @pytest.mark.parametrize(
     ("version", "arguments", "takes"),
     [

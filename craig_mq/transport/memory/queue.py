@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # How many of its last acks a queue can be made to forget by a crash (rabbitmq-facts, 13).
 UNSYNCED_ACKS = 256
 
-# A quorum queue with reject-publish takes one over its limit, then refuses until it is below this part.
+# A quorum queue with reject-publish takes one over its limit, then refuses until this part is not exceeded.
 _LOW_WATER = 0.8
 
 
@@ -63,6 +63,12 @@ class MessageQueue:
         return message
 
     def dispatch(self) -> None:
+        """Hand out what can be, and take publishes again where that made room."""
+        self.hand_out()
+        if self._refusing:
+            self._notice_room()
+
+    def hand_out(self) -> None:
         """Hand ready messages to consumers with credit, in turn."""
         ready, idle = self.ready, self._idle
         while ready and idle:
@@ -76,8 +82,6 @@ class MessageQueue:
             if consumer.unacked < consumer.prefetch:
                 idle.append(consumer)
             consumer.send(consumer, ready.popleft())
-        if self._refusing:
-            self._notice_room()
 
     def release(self, consumer: ServedConsumer | None) -> None:
         """Count one delivery of ``consumer`` (None: of a get) as settled and give back its credit."""
@@ -169,7 +173,7 @@ class MessageQueue:
 
     def _notice_room(self) -> None:
         limit = self.limits.max_length
-        if limit is None or len(self.ready) < limit * _LOW_WATER:
+        if limit is None or len(self.ready) <= int(limit * _LOW_WATER):
             self._refusing = False
 
     def _would_overflow(self, message: Message) -> bool:

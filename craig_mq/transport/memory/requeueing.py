@@ -47,7 +47,9 @@ def requeue(queue: MessageQueue, messages: Iterable[Message], way: WayBack, *, e
 
 def _requeue_quorum(queue: MessageQueue, messages: list[Message], *, to_tail: bool) -> None:
     if to_tail:
-        queue.dispatch()  # the refusal frees its consumer first; the message is written again behind it
+        # The refusal frees its consumer first; the message is written again behind it, in the same step: no
+        # room that this made for a moment lets a queue take publishes again (seen on 3.10.8).
+        queue.hand_out()
     for message in messages:
         if to_tail:
             queue.append(message)
