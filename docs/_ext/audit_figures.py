@@ -1,4 +1,4 @@
-"""``measured-audit`` renders benchmarks/results/audit.json: the ledger beside bare drivers, and the whole path."""
+"""``measured-audit`` renders benchmarks/results/audit.json: the ledger beside bare drivers, and the path."""
 
 import json
 from typing import Any

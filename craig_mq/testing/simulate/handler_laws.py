@@ -81,6 +81,7 @@ def explained_copies(evidence: Evidence, stories: dict[int, Story]) -> Iterator[
             continue
         redriven = sum(isinstance(fact, Redriven) for fact in story.facts)
         reasons = _unknown_outcomes(story.facts) + _returned_after_work(story.facts) + duplicated
+        reasons += _overtaken(story.facts)
         if ends > 1 + redriven + reasons:
             yield f"letter {story.number}: {ends} ends, {reasons} reasons"
 
@@ -119,6 +120,33 @@ def _returned_after_work(facts: list[Fact]) -> int:
             count += 1
         elif isinstance(fact, MessageRequeued):
             unread.add(fact.serial)
+    return count
+
+
+def _overtaken(facts: list[Fact]) -> int:
+    """Count receipts that were begun although, at that very moment, another replica had the message already.
+
+    A session's end gives its deliveries to the next consumer before its own replica has read that news: one
+    receipt since, and yet two replicas begin.
+    """
+    count = 0
+    returned_at: dict[int, float] = {}
+    at_once = False
+    began: dict[type[Fact], int] = {}
+    for fact in facts:
+        match fact:
+            case MessageRequeued(at=at, serial=serial):
+                returned_at[serial] = at
+                at_once = False
+            case MessageDelivered(at=at, serial=serial):
+                at_once = returned_at.get(serial) == at
+                began.clear()
+            case Invoked(replica=who) if at_once:
+                count += began.setdefault(Invoked, who) != who
+            case MessagePublished(connection=who, queues=queues) if at_once and who and QUARANTINE in queues:
+                count += began.setdefault(MessagePublished, who) != who
+            case _:
+                pass
     return count
 
 
