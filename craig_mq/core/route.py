@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from craig_mq.core.config import ReturnRoute
+from craig_mq.core.config import MAX_NAME_BYTES, ReturnRoute
 
 CANONICAL_PREFIX = "dlq."
 
@@ -12,14 +12,24 @@ CANONICAL_PREFIX = "dlq."
 def is_canonical(routing_key: str, binding_keys: Sequence[str], return_route: ReturnRoute) -> bool:
     """Whether a return under ``routing_key`` would reach the dead-letter queue again.
 
-    Through the exchange: it starts with ``dlq.`` and matches one of the subscription's binding keys.
-    Past it ("queue"): always.
+    Through the exchange: it starts with ``dlq.``, fits the wire and matches one of the subscription's
+    binding keys. Past it ("queue"): always.
     """
     if return_route == "queue":
         return True
-    return routing_key.startswith(CANONICAL_PREFIX) and any(
-        matches(pattern, routing_key) for pattern in binding_keys
+    return (
+        routing_key.startswith(CANONICAL_PREFIX)
+        and fits_wire(routing_key)
+        and any(matches(pattern, routing_key) for pattern in binding_keys)
     )
+
+
+def fits_wire(routing_key: str) -> bool:
+    """Whether AMQP can carry the key: 255 bytes of UTF-8. A capture may hold one that it can't.
+
+    A producer may have written the capture, or the key was no UTF-8 and is spelled out in escapes.
+    """
+    return len(routing_key.encode("utf-8", "backslashreplace")) <= MAX_NAME_BYTES
 
 
 def matches(pattern: str, routing_key: str) -> bool:

@@ -10,7 +10,7 @@ from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import EventEnvelope, decode_envelope
 from craig_mq.core.errors import MalformedBody
 from craig_mq.core.redrive import NotRedrivable, redrive
-from craig_mq.core.route import CANONICAL_PREFIX
+from craig_mq.core.route import CANONICAL_PREFIX, fits_wire
 from craig_mq.core.timing import instant_seconds
 from craig_mq.core.unwrap import Capture, InvalidWrapper, read_capture
 
@@ -114,4 +114,6 @@ def _fault(envelope: EventEnvelope, capture: Capture) -> str | None:
         return redriven.why
     if not capture.original_routing_key.startswith(CANONICAL_PREFIX):
         return f"its routing key does not begin with {CANONICAL_PREFIX}, so craig.dlx routes it nowhere"
+    if not fits_wire(capture.original_routing_key):
+        return "its routing key is longer than a routing key can be"
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Protocol
 
 import trio
@@ -25,14 +26,19 @@ def nobody() -> None:
 
 @contextmanager
 def on_demand(nursery: trio.Nursery, job: Job) -> Generator[None]:
-    """Start ``job.run`` in ``nursery`` when it is first wanted, for the length of the block."""
+    """Start ``job.run`` in ``nursery`` when it is first wanted, for the length of the block.
+
+    It runs with the context variables of the block, not with those of whoever first wants it: a handler
+    may have set some for its own delivery.
+    """
+    context = copy_context()
 
     async def run() -> None:
         await job.run()
 
     def start() -> None:
         job.wanted = nobody
-        nursery.start_soon(run)
+        context.run(nursery.start_soon, run)
 
     job.wanted = start
     try:

@@ -9,6 +9,7 @@ from craig_mq.core.delivery import Delivery
 from craig_mq.core.envelope import decode_envelope
 from craig_mq.core.errors import MalformedBody
 from craig_mq.core.replay import remaining_s, skew_s
+from craig_mq.core.route import fits_wire
 from craig_mq.core.timing import instant_seconds
 from craig_mq.core.unwrap import Capture, unwrap_capture
 from craig_mq.observe.events import ClockSkew
@@ -51,6 +52,8 @@ def read_parked(delivery: Delivery, plan: Plan, arm: ArmMemory) -> ParkedHead | 
     capture = unwrap_capture(envelope, plan.queue)
     if not isinstance(capture, Capture):
         return "no capture" if capture is None else capture.detail
+    if plan.options.return_route == "exchange" and not fits_wire(capture.original_routing_key):
+        return "its original_routing_key is longer than a routing key can be"
     now = trio.current_time()
     known = len(arm.receipts)
     first_seen = arm.receipts.first_seen(capture.capture_id, now)

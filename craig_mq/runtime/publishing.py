@@ -166,9 +166,12 @@ class Publishing:
             return False
         handed_off = HandedOff(self.resolve, channel, told)
         self._bounds.begin(handed_off, now)
-        accepted = channel.publish_nowait(publication, handed_off.confirmed)
-        if not accepted:
-            self._end_bound(handed_off)
+        accepted = False
+        try:
+            accepted = channel.publish_nowait(publication, handed_off.confirmed)
+        finally:
+            if not accepted:
+                self._end_bound(handed_off)
         return accepted
 
     def abandon(self) -> None:

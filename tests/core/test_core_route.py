@@ -22,6 +22,15 @@ def _reference(pattern: list[str], words: list[str]) -> bool:
     return bool(words) and pattern[0] in ("*", words[0]) and _reference(pattern[1:], words[1:])
 
 
+def test_a_key_that_no_frame_carries_cannot_come_back() -> None:
+    """A key of over 255 bytes of UTF-8 is not canonical through the exchange, and does not matter past it."""
+    fits, long = "dlq." + "x" * 251, "dlq." + "é" * 126
+    assert is_canonical(fits, ("dlq.#",), "exchange")
+    assert not is_canonical(long, ("dlq.#",), "exchange")
+    assert not is_canonical("dlq." + "\ud800" * 60, ("dlq.#",), "exchange")
+    assert is_canonical(long, ("dlq.#",), "queue")
+
+
 @given(PATTERNS, WORDS)
 def test_patterns_match_as_a_topic_exchange_does(pattern: str, key: str) -> None:
     """A star is exactly one word and a hash any number of words, in every combination."""

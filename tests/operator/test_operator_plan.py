@@ -48,6 +48,7 @@ def test_each_verdict_has_its_cause(ward, known) -> None:
         (_row(ward.malformed()), known, True, Verdict.NOT_REDRIVABLE),
         (_row(b"junk"), known, True, Verdict.NOT_REDRIVABLE),
         (_row(ward.capture(key="no.prefix")), known, True, Verdict.NOT_REDRIVABLE),
+        (_row(ward.capture(key="dlq." + "x" * 252)), known, True, Verdict.NOT_REDRIVABLE),
         (young, attrs.evolve(known, queue="other.dlq"), True, Verdict.NOT_REDRIVABLE),
     )
     for row, knowledge, first, verdict in cases:

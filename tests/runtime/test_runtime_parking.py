@@ -15,6 +15,7 @@ from craig_mq.observe.events import (
     ForeignParked,
     OldestParked,
     ParkedReturned,
+    Quarantined,
     SessionDown,
     SettlementFailure,
 )
@@ -284,6 +285,25 @@ async def test_a_foreign_message_in_parking_goes_to_the_queue_itself(autojump_cl
         assert len(rig.heard(ForeignParked)) == 1
         assert rig.ready(PARKING) == 0
         assert len(rig.quarantined) == 1
+
+
+async def test_a_capture_whose_key_no_frame_carries_is_quarantined(autojump_clock, rig, short):
+    """A capture that claims a routing key of over 255 bytes ends in quarantine and takes no session down."""
+    long_key = b'"original_routing_key":"dlq.' + b"x" * 300 + b'"'
+    async with rig.subscribed(rig.handler(lambda _: PARK), config=short) as subscription:
+        rig.publish()
+        await trio.sleep(1)
+        parked = [event.publication for event in rig.broker.trace if isinstance(event, MessagePublished)][-1]
+        forged = parked.body.replace(b'"original_routing_key":"dlq.svc.a"', long_key)
+        assert long_key in forged
+        rig.broker.publish("", PARKING, forged)
+        rig.broker.publish("", QUEUE, forged)
+        await trio.sleep(600)
+        assert rig.ready(PARKING) == rig.ready(QUEUE) == 0
+        reasons = [event.reason for event in rig.heard(Quarantined)]
+        assert sorted(reasons) == ["noncanonical_route", "noncanonical_route", "park_cap_exhausted"]
+        snapshot = subscription.snapshot()
+        assert (snapshot.main.generation, snapshot.parking.generation) == (1, 1)
 
 
 async def test_outage_of_almost_two_hours_is_ridden_out(autojump_clock, rig):

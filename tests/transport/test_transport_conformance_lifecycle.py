@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from craig_mq.core.close import LocalClose
+from craig_mq.core.outcome import ACKED
 from craig_mq.core.topology import QueueSpec
 from craig_mq.transport.errors import ClosedError, TransportError
 
@@ -230,6 +231,15 @@ async def test_prefetch_has_a_range(prefetch, channel, new_queue):
     with pytest.raises(ValueError, match="prefetch"):
         await channel.consume(queue, prefetch=prefetch)
     assert channel.closed is None
+
+
+async def test_a_name_that_no_frame_carries_is_refused(connection, new_queue, to_queue):
+    """A routing key of over 255 bytes is a ValueError before anything is sent; the channel goes on."""
+    queue = await new_queue()
+    confirming = await connection.open_channel(confirms=True)
+    with pytest.raises(ValueError, match="exceeds 255"):
+        await confirming.publish(to_queue("é" * 128))
+    assert await confirming.publish(to_queue(queue)) == ACKED
 
 
 async def test_publishing_needs_confirm_mode(connection, new_queue, to_queue):

@@ -23,6 +23,7 @@ from craig_mq.transport.aio_pika.publisher import Publisher
 from craig_mq.transport.aio_pika.wire import Watched
 from craig_mq.transport.broker import Consumer
 from craig_mq.transport.errors import ClosedError, OperationTimedOut
+from craig_mq.transport.names import require_names
 
 if TYPE_CHECKING:
     from craig_mq.transport.aio_pika.connection import AioPikaConnection
@@ -162,6 +163,7 @@ class AioPikaChannel:
         """Publish mandatory and wait for the confirm, without a bound."""
         if not self._confirms:
             raise ValueError("publish needs a channel opened with confirms=True")
+        require_names(publication)
         await trio.lowlevel.checkpoint()
         ending = self._ending()
         if ending is not None:

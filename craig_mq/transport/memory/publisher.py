@@ -17,6 +17,7 @@ from craig_mq.transport.memory.injection import Struck, strike
 from craig_mq.transport.memory.refusals import Refused
 from craig_mq.transport.memory.reply import Reply
 from craig_mq.transport.memory.trace import OutcomeTold
+from craig_mq.transport.names import require_names
 
 if TYPE_CHECKING:
     from craig_mq.transport.memory.channel import MemoryChannel
@@ -52,6 +53,7 @@ class Publisher:
 
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish and wait. Cancelled: the message may already be stored; the confirm is dropped."""
+        require_names(publication)
         await trio.lowlevel.checkpoint_if_cancelled()
         ended = self._channel.closed
         if ended is not None:
@@ -66,6 +68,7 @@ class Publisher:
 
     def publish_nowait(self, publication: Publication, told: Callable[[Confirmation], None]) -> bool:
         """Publish, and tell the outcome in a later scheduling pass, or at once where the channel ends."""
+        require_names(publication)
         if self._channel.closed is not None:
             return False
         if self._connection.undisturbed:
