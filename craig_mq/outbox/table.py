@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import attrs
 import trio
 
 from craig_mq.audit.columns import as_int
 from craig_mq.audit.database import Columns, Database
+from craig_mq.audit.sqlite.connection import SqliteDatabase
 from craig_mq.core.config import validate_routing_key
 from craig_mq.core.envelope import EventEnvelope, encode_envelope
 from craig_mq.core.errors import DlqConfigError
@@ -104,6 +105,8 @@ class OutboxTable:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        if isinstance(database, SqliteDatabase):  # a text column there holds any bytes
+            database.driver.text_factory = _text
 
     def create(self) -> None:
         """Create what is missing."""
@@ -145,14 +148,29 @@ class OutboxTable:
 def _read(columns: Columns) -> OutboxRow | RowSetAside:
     """The row, or why it is none: SQL of somebody else may have put anything into a column of SQLite's."""
     seq, key, route, body = columns
-    if not (key is None or isinstance(key, str)):
-        return RowSetAside(as_int(seq), None, "its ordering_key is no text")
+    if not (key is None or _is_text(key)):
+        return RowSetAside(as_int(seq), None, "its ordering_key is no UTF-8 text")
     if not isinstance(body, bytes):
         return RowSetAside(as_int(seq), key, "its body is no bytes")
-    if not isinstance(route, str):
-        return RowSetAside(as_int(seq), key, "its routing_key is no text")
+    if not _is_text(route):
+        return RowSetAside(as_int(seq), key, "its routing_key is no UTF-8 text")
     try:
         validate_routing_key("routing_key", route)
     except DlqConfigError:
         return RowSetAside(as_int(seq), key, "its routing_key is longer than 255 bytes")
     return OutboxRow(as_int(seq), key, route, body)
+
+
+def _text(raw: bytes) -> str:
+    """Text of SQLite's; what is not UTF-8 becomes lone surrogates."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
