@@ -91,9 +91,9 @@ async def run_relay(
 
     Losing the database or the broker is retried with backoff, for ever; a row that the broker refuses
     or cannot route is logged and tried again. A row that no reading makes an event of is set aside: logged,
-    told to ``on_set_aside``, noted in ``craig_outbox_set_aside``; the rest of its key waits behind it, and
-    everything else goes on. A second relay of one outbox waits until the first is
-    gone. Raises DlqConfigError for a URL that is neither sqlite:///FILE nor postgresql://…. Cancelled:
+    noted in ``craig_outbox_set_aside``, told to ``on_set_aside`` (what that raises is logged); the rest of
+    its key waits behind it, and everything else goes on. A second relay of one outbox waits until the first
+    is gone. Raises DlqConfigError for a URL that is neither sqlite:///FILE nor postgresql://…. Cancelled:
     publishes under way have an unknown outcome, and go out again.
     """
     statistics = RelayStatistics()
@@ -195,7 +195,11 @@ class Relay:
         for row in rows:
             self._statistics.set_aside += 1
             LOGGER.error("outbox row %d is set aside, its ordering key waits: %s", row.seq, row.reason)
-            self._on_set_aside(row)
+        for row in rows:
+            try:
+                self._on_set_aside(row)
+            except Exception:
+                LOGGER.exception("on_set_aside failed for outbox row %d; the relay goes on", row.seq)
 
     async def _mark(self, table: OutboxTable, seqs: list[int]) -> None:
         """Mark confirmed rows, and count them once that is committed."""

@@ -61,3 +61,29 @@ async def test_text_that_is_not_utf8_sets_its_row_aside(url):
         RowSetAside(2, "a", "its routing_key is no UTF-8 text"),
     ]
     assert relay.statistics().published == 1
+
+
+async def test_every_row_set_aside_is_told_whatever_the_callback_raises(url, caplog):
+    """A callback that raises is logged, and hears of every row; the relay goes on without a new start."""
+    insert(url, ("NULL", "x'00'"), ("NULL", "x'00'"), ("NULL", "'order.placed'"))
+    told: list[int] = []
+
+    def fail(row: RowSetAside) -> None:
+        told.append(row.seq)
+        raise OSError("no line to the pager")
+
+    async with trio.open_nursery() as nursery:
+        relay = await nursery.start(
+            lambda task_status: run_relay(relayed_to(), url, on_set_aside=fail, task_status=task_status)
+        )
+        with trio.fail_after(20):
+            while relay.statistics().published < 1:
+                await trio.sleep(0.01)
+        relay.shutdown()
+    assert told == [1, 2]
+    assert relay.statistics().set_aside == 2
+    assert [record.message.split(";")[0] for record in caplog.records if record.exc_info] == [
+        "on_set_aside failed for outbox row 1",
+        "on_set_aside failed for outbox row 2",
+    ]
+    assert "starts anew" not in caplog.text
