@@ -53,7 +53,10 @@ def connector(url: str) -> Callable[[], Database]:
 
         from craig_mq.audit.postgres.connection import PostgresDatabase
 
-        return PostgresDatabase(psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S))
+        connection = psycopg.connect(
+            url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, client_encoding="utf8"
+        )
+        return PostgresDatabase(connection)
 
     return connect
 

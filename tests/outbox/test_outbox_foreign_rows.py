@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from craig_mq.outbox import RelayOptions, RowSetAside, create_outbox, run_relay
+from craig_mq.service_database import connector
 from craig_mq.testing import MemoryBroker
 
 NOT_UTF8 = "CAST(x'ff61' AS TEXT)"
@@ -87,3 +88,14 @@ async def test_every_row_set_aside_is_told_whatever_the_callback_raises(url, cap
         "on_set_aside failed for outbox row 2",
     ]
     assert "starts anew" not in caplog.text
+
+
+@pytest.mark.postgres
+def test_postgres_text_is_utf8_whatever_the_environment_says(database_url, monkeypatch):
+    """A service whose environment asks for LATIN1 reads and writes every character all the same."""
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    database = connector(database_url)()
+    try:
+        assert database.fetch("SELECT ?::text", ("zażółć",)) == [("zażółć",)]
+    finally:
+        database.close()
