@@ -54,6 +54,23 @@ with bug.planted():
     import craig_mq.testing.simulate.__main__
 """
 
+LINGERING = """
+import math, threading, time
+from craig_mq.testing.simulate.workers import in_processes
+
+def run(seed):
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return seed
+
+print(list(in_processes(run, range(2), 1, until=math.inf, patience_s=1.0)))
+"""
+
+LATE = """
+import sys
+sys.argv = ["simulate", "--runs", "10", "--jobs", "1", "--no-coverage", "--at-most", "0", "--every-cell"]
+import craig_mq.testing.simulate.__main__
+"""
+
 
 def run_python(text: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", text]
@@ -87,6 +104,19 @@ def test_a_failing_seed_ends_the_command_with_two_processes() -> None:
     assert "seed 0: park counts" in done.stdout
     assert "seed 0, shrunk for “park counts”" in done.stdout
     assert "for violation in check(run_scenario(scenario))" in done.stdout
+
+
+def test_a_worker_that_answered_and_does_not_exit_is_ended() -> None:
+    """A process that lingers after its last seed is closed within the patience, and no seed is blamed."""
+    done = run_python(LINGERING)
+    assert (done.returncode, done.stdout) == (0, "[0, 1]\n"), done.stderr
+
+
+def test_every_cell_fails_where_the_time_ran_out() -> None:
+    """Asked for every cell, the command fails where its runs came to no end in time."""
+    done = run_python(LATE)
+    assert done.returncode == 1, done.stderr
+    assert "10 runs came to no end in time" in done.stdout
 
 
 def test_what_crosses_processes_is_plain() -> None:

@@ -42,7 +42,7 @@ def main(runs: int, seed: int, jobs: int, at_most: float, *, coverage: bool, eve
     if totals.failures:
         first = min(totals.failures)
         click.echo(_shrunk(first, totals.failures[first][0].invariant))
-    missed = every_cell and not missing and totals.never_hit
+    missed = every_cell and (missing or totals.never_hit)
     if totals.failures or totals.broken or totals.wrongly_unreachable or missed:
         sys.exit(1)
 

@@ -98,7 +98,8 @@ def _heard(worker: _Worker, patience_s: float, until: float) -> Iterator[Any]:
         return
     now = time.monotonic()
     if now - worker.heard_at > patience_s:
-        yield Broken(worker.seeds.popleft(), f"it did not end within {patience_s:g} s of real time")
+        if worker.seeds:  # else it has answered for all of them, and only fails to end
+            yield Broken(worker.seeds.popleft(), f"it did not end within {patience_s:g} s of real time")
         worker.close()
     elif now >= until:
         worker.seeds.clear()
