@@ -63,6 +63,8 @@ def fetch_status(url: str) -> dict[str, Any]:
                 f"{shown} answers {response.status}: {text[:200].decode('utf-8', 'replace')}"
             )
         document: object = json.loads(text)
+    except http.client.InvalidURL as error:  # its text quotes the path
+        raise ServiceUnreachable(f"no status from {shown}: {type(error).__name__}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise ServiceUnreachable(f"no status from {shown}: {type(error).__name__} {error}") from error
     finally:
@@ -73,13 +75,18 @@ def fetch_status(url: str) -> dict[str, Any]:
 
 
 def check_address(url: str) -> tuple[SplitResult, str, int | None]:
-    """The parts of a service's address, its host and its port. Raises BadAddress."""
+    """The parts of a service's address, its host and its port. Raises BadAddress, which quotes none of it.
+
+    An ``@`` behind the host is refused: a bare ``/`` in a password makes a path of the rest of it.
+    """
     try:
         parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
         host, port = parts.hostname, parts.port
     except ValueError:  # a port that is none, or half an IPv6 address
         parts, host, port = SplitResult("", "", "", "", ""), None, None
-    if parts.scheme not in {"http", "https"} or not host:
+    behind = f"{parts.path}{parts.query}{parts.fragment}"
+    unfit = "@" in behind or any(sign <= " " or sign == "\x7f" for sign in url)
+    if parts.scheme not in {"http", "https"} or not host or unfit:
         raise BadAddress("--service's value is no address: say HOST:PORT, as the service's --metrics has it")
     return parts, host, port
 

@@ -1,5 +1,6 @@
 """``craig-mq status`` as an operator types it."""
 
+import http.client
 import re
 import time
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from craig_mq.operator.doctor.management import ManagementApi
+from craig_mq.operator.status import ServiceUnreachable, fetch_status
 from craig_mq.service.health import health_app, serve_health
 from craig_mq.service.status import STARTING, Status
 
@@ -77,6 +79,37 @@ def test_a_login_in_a_service_address_is_never_shown(bench, address) -> None:
         output = bench.run("status", "--service", address, *options, exit_code=code).output
         assert "secret" not in output
         assert "ops" not in output
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ops:12/secret@h:1",
+        "http://ops:12?secret@h",
+        "http://ops:12#secret@h",
+        "h:1/a secret",
+        "h:1/\x7fsecret",
+    ],
+)
+def test_a_password_that_reads_as_a_path_is_never_shown(bench, address) -> None:
+    """An address with an @ behind its host, a space or a control character is refused unquoted (PERM-05)."""
+    output = bench.run("status", "--service", address, exit_code=2).output
+    assert "is no address: say HOST:PORT" in output
+    assert "secret" not in output
+    assert "ops" not in output
+
+
+def test_a_path_the_http_client_refuses_is_not_quoted(monkeypatch) -> None:
+    """Of an InvalidURL only the type is reported, and it is no cause that a traceback could show."""
+
+    def refuse(*arguments: object) -> None:
+        raise http.client.InvalidURL(f"URL can't contain control characters: {arguments!r}")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "request", refuse)
+    with pytest.raises(ServiceUnreachable) as refused:
+        fetch_status("h:1/secret")
+    assert str(refused.value) == "no status from h:1: InvalidURL"
+    assert refused.value.__suppress_context__
 
 
 def test_depths_need_nothing_but_amqp(bench) -> None:
