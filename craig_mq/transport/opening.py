@@ -30,12 +30,16 @@ def open_broker(
     no part of the URL, and UnknownTransport. Leaving the block ends what the transport runs in the
     background; connections must have been left before.
     """
+    # Each error is raised once url is gone: a traceback that shows local variables shows no password then.
     if transport not in get_args(TransportName):
+        del url
         raise UnknownTransport(
             f"transport must be one of {', '.join(get_args(TransportName))}: {transport!r}"
         )
     if not isinstance(cast("object", url), str):
-        raise BrokerUrlError(f"the broker URL must be a str, not {type(url).__name__}")
+        kind = type(url).__name__
+        del url
+        raise BrokerUrlError(f"the broker URL must be a str, not {kind}")
     if url == MEMORY_URL:
         return _open_memory()
     parsed: AmqpUrl | None = None
@@ -44,7 +48,7 @@ def open_broker(
         parsed = parse_amqp_url(url)
     except BrokerUrlError as error:
         problem = str(error)
-    del url  # raised afresh, so that a traceback showing local variables shows no password either
+    del url  # and raised afresh: the parser's frames hold it as well
     if parsed is None:
         raise BrokerUrlError(f"{problem} (or use {MEMORY_URL} for the embedded broker)")
     if transport == "native":

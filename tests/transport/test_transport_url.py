@@ -107,3 +107,16 @@ def test_a_parsed_url_never_shows_its_password() -> None:
     for shown in (repr(parsed), str(parsed), parsed.display_url):
         assert _SECRET not in shown
         assert encoded not in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "transport"), [("amqp://app:s3cr3t@h", "telnet"), (b"amqp://app:s3cr3t@h", "native")]
+)
+def test_no_frame_of_a_refusal_holds_the_url(url: object, transport: str) -> None:
+    """A traceback that shows the local variables of open_broker shows no password."""
+    with pytest.raises((UnknownTransport, BrokerUrlError)) as refused:
+        open_broker(cast("str", url), transport=cast("TransportName", transport))
+    shown = traceback.TracebackException.from_exception(refused.value, capture_locals=True)
+    frame = next(frame for frame in shown.stack if frame.name == "open_broker")
+    assert frame.locals
+    assert "s3cr3t" not in str(frame.locals)
