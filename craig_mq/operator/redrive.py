@@ -6,6 +6,7 @@ failure CLI-04).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -31,6 +32,8 @@ from craig_mq.transport.broker import Broker
 from craig_mq.transport.errors import TransportError
 from supervisors.shutdown import Shutdown, sleep_or_shutdown
 
+LOGGER: Final = logging.getLogger("craig_mq.operator")
+
 MIN_ATTEMPTS: Final = 10
 """From so many attempts on ``stop_if_returned`` is judged: one of one is not a hundred percent."""
 
@@ -46,7 +49,7 @@ class RedriveOptions:
     ``patience_s``: how long to ask for a queue that somebody else consumes.
 
     ``who`` and ``reason`` go into the journal, and into the ledger at ``audit_url`` where there is one.
-    ``observer`` hears of each message that is redriven.
+    ``observer`` hears of each message that is redriven; what it raises is logged and changes nothing.
     """
 
     pace: Pace = attrs.field(factory=Pace)
@@ -170,6 +173,7 @@ class _Run:
             await trio.lowlevel.checkpoint()
             return
         entry = self._entries[row.key]
+        redriven = False
         if row.sha256 != entry.sha256:
             self._journal.write(Step.SKIPPED, entry.key, why=CHANGED)
             self.account.note(entry.key, CHANGED)
@@ -177,12 +181,22 @@ class _Run:
         elif await self._may_go(entry):
             attempt = await self._sender.attempt(lease, delivery, entry)
             self._judge(entry, attempt)
-            if attempt.became is Became.REDRIVEN and self._options.observer is not None:
-                self._options.observer(_redriven(self._source, row, delivery))
+            redriven = attempt.became is Became.REDRIVEN
         else:
             return
         self._wanted.discard(entry.key)
+        if redriven:
+            self._tell(row, delivery)
         self._on_progress(self.account)
+
+    def _tell(self, row: Row, delivery: Delivery) -> None:
+        """Tell the observer, whose failure must not end the run: the message is redriven and acked."""
+        if self._options.observer is None:
+            return
+        try:
+            self._options.observer(_redriven(self._source, row, delivery))
+        except Exception:
+            LOGGER.exception("the observer failed for a redriven message; the run goes on")
 
     async def _may_go(self, entry: PlanEntry) -> bool:
         """Wait for the message's turn. What is already confirmed has no turn: it is only acked."""

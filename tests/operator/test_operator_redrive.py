@@ -51,6 +51,25 @@ async def test_a_message_is_acked_only_after_its_confirm(autojump_clock, broker,
     assert len({one.properties.message_id for one in published}) == 5
 
 
+async def test_a_failing_observer_costs_the_run_nothing(
+    autojump_clock, broker, desk, ward, fill, caplog
+) -> None:
+    """An observer that raises is logged; every planned message is redriven and told of, once."""
+    fill(*(ward.capture() for _ in range(3)))
+    told: list[object] = []
+
+    def fail(event: object) -> None:
+        told.append(event)
+        raise OSError("the gauge is gone")
+
+    account = await desk.redrive(await desk.plan(), options=attrs.evolve(desk.fast, observer=fail))
+    assert (account.document()["redriven"], account.document()["remaining"]) == (3, 0)
+    assert len(told) == len(desk.redriven) == 3
+    assert [record.message for record in caplog.records if record.exc_info] == [
+        "the observer failed for a redriven message; the run goes on"
+    ] * 3
+
+
 async def test_malformed_captures_are_left_out(autojump_clock, broker, desk, ward, fill) -> None:
     """What is malformed, foreign or cannot return is planned as not redrivable and never selected."""
     bodies = fill(
