@@ -13,6 +13,7 @@ import click
 
 from craig_mq.cli.encoding import require_utf8, write_utf8
 from craig_mq.cli.extras import missing_extras
+from craig_mq.cli.last_words import last_words
 from craig_mq.cli.output import output_errors
 
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -60,10 +61,11 @@ class _LazyGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         write_utf8()
         require_utf8(args)
-        return super().parse_args(ctx, args)
+        with last_words():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with missing_extras():
+        with last_words(), missing_extras():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

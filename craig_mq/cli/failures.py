@@ -8,6 +8,7 @@ from collections.abc import Generator
 import click
 
 from craig_mq.audit.errors import AuditError, StoreUrlError
+from craig_mq.operator.connecting import sole
 from craig_mq.operator.errors import BadCondition, BadPlan, OperatorError
 from craig_mq.operator.status import BadAddress
 from craig_mq.runtime.errors import SubscribeError, SubscribeErrorKind
@@ -32,7 +33,8 @@ class Refusal(click.ClickException):
 def plain_errors() -> Generator[None]:
     """Turn known failures inside the block into a Refusal; anything else is a bug and passes."""
     try:
-        yield
+        with _bare():
+            yield
     except (BrokerUrlError, SettingsError, AddressInUse) as error:
         raise Refusal(str(error), USAGE) from error
     except OperatorError as error:
@@ -46,6 +48,15 @@ def plain_errors() -> Generator[None]:
         raise Refusal(f"broker: {error}{_hint(error)}", FAILURE) from error
     except AuditError as error:
         raise Refusal(str(error), USAGE if isinstance(error, StoreUrlError) else FAILURE) from error
+
+
+@contextlib.contextmanager
+def _bare() -> Generator[None]:
+    """Take a failure out of the group that the nursery around it made."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise sole(group) from None
 
 
 def _hint(error: BaseException) -> str:

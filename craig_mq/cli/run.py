@@ -29,7 +29,12 @@ _LOOPBACK = "127.0.0.1"
 @click.option(
     "--binding-key", "binding_keys", multiple=True, help="Key to bind; repeatable.  [default: dlq.#]"
 )
-@click.option("--audit", help=f"The ledger: sqlite:///FILE or postgresql://….  [default: {_DEFAULT_AUDIT}]")
+@click.option(
+    "--audit",
+    envvar="CRAIG_MQ_AUDIT_URL",
+    show_envvar=True,
+    help=f"The ledger: sqlite:///FILE or postgresql://….  [default: {_DEFAULT_AUDIT}]",
+)
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz and /status here.")
 @click.option(
     "--config", "file", type=click.Path(path_type=Path), help="A TOML file: [retry], [options], [service]."

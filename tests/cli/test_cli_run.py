@@ -42,6 +42,14 @@ def test_the_queue_comes_from_the_variable_unless_said(started, monkeypatch):
     assert [recorder.queue for recorder in started] == ["billing.dlq", "security.dlq"]
 
 
+def test_the_ledger_comes_from_the_variable_unless_said(started, monkeypatch):
+    """CRAIG_MQ_AUDIT_URL names the ledger ``run`` records in, as it does for ``audit``; an option wins."""
+    monkeypatch.setenv("CRAIG_MQ_AUDIT_URL", "sqlite:///env.db")
+    run("--queue", "q")
+    run("--queue", "q", "--audit", "sqlite:///said.db")
+    assert [recorder.audit_url for recorder in started] == ["sqlite:///env.db", "sqlite:///said.db"]
+
+
 def test_spans_are_made_only_when_asked_for(started, monkeypatch):
     """``--spans`` or CRAIG_MQ_SPANS adds the observer that makes spans; without them there is none."""
     monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
