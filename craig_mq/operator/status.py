@@ -53,7 +53,7 @@ def fetch_status(url: str) -> dict[str, Any]:
     parts, host, port = check_address(url)
     shown = shown_address(host, port)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(host, port, timeout=TIMEOUT_S)
+    connection = kind(shown, timeout=TIMEOUT_S)  # bare, the end of an IPv6 address is read as a port
     try:
         connection.request("GET", f"{parts.path.rstrip('/')}/status")
         with connection.getresponse() as response:

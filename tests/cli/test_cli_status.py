@@ -112,6 +112,24 @@ def test_a_path_the_http_client_refuses_is_not_quoted(monkeypatch) -> None:
     assert refused.value.__suppress_context__
 
 
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [("http://[fe80::abc]", ("fe80::abc", 80)), ("https://[::1]", ("::1", 443)), ("[::1]:9", ("::1", 9))],
+)
+def test_an_ipv6_address_needs_no_port(monkeypatch, address, asked) -> None:
+    """An IPv6 address without a port is asked at the scheme's own."""
+    met: list[tuple[str, int]] = []
+
+    def refuse(connection: http.client.HTTPConnection, *_: object) -> None:
+        met.append((connection.host, connection.port))
+        raise OSError("refused")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "request", refuse)
+    with pytest.raises(ServiceUnreachable):
+        fetch_status(address)
+    assert met == [asked]
+
+
 def test_depths_need_nothing_but_amqp(bench) -> None:
     """Without a service the three queues are counted, a missing one is named, and heads stay in place."""
     bench.fill(bench.capture(at_s=time.time() - 90), bench.capture())
