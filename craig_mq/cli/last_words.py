@@ -37,7 +37,7 @@ def last_words() -> Generator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = without_credentials(error.message)
+        vars(error)["message"] = without_credentials(error.message)  # click declares it final
         raise
     except KeyboardInterrupt:
         raise Interrupted from None

@@ -163,8 +163,8 @@ def test_reading_filtering_and_handing_back(walked) -> None:
     assert "<img src=x" in page.inner_text("#rows tr[data-key]")
     assert page.locator("#rows img").count() == 0
     page.fill("#condition", "colour=red")
-    page.keyboard.press("Enter")
     screen.expected.add("status of 422")
+    page.keyboard.press("Enter")
     screen.until("problem", "there is no field 'colour'")
     assert shown(page) == MALFORMED
     page.locator("#conditions button").click()
