@@ -221,11 +221,11 @@ class Ledger:
 
     def _report(self, verdicts: Sequence[Verdict], seconds: float) -> None:
         kinds = Counter(map(type, verdicts))
-        settled = {name: kinds[kind] for kind, name in OUTCOME_NAMES.items() if kind in kinds}
-        failed = len(verdicts) - sum(settled.values())
+        settled = [RowsSettled(name, kinds[kind]) for kind, name in OUTCOME_NAMES.items() if kind in kinds]
+        failed = len(verdicts) - sum(event.rows for event in settled)
         self._options.on_event(GroupCommitted(len(verdicts), failed, seconds))
-        for name, rows in settled.items():
-            self._options.on_event(RowsSettled(name, rows))
+        for event in settled:
+            self._options.on_event(event)
 
     def _announce(self, event: AuditEvent) -> None:
         self._options.on_event(event)
