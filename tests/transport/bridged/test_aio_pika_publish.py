@@ -194,17 +194,13 @@ async def test_a_lost_connection_leaves_publishes_unconfirmed(aio_proxied):
 
 
 async def test_what_cannot_be_encoded_is_not_sent(aio_broker):
-    """A publish that the codec refuses is Unconfirmed with nothing sent, and the next one works."""
+    """A property that the codec refuses is Unconfirmed with nothing sent, and the next publish works."""
     async with aio_broker.connect(OPTIONS) as connection:
         channel = await connection.open_channel(confirms=True)
         await channel.declare_queue(QueueSpec("q", arguments=CLASSIC))
         too_late = Properties(message_id="m", timestamp=2**64 - 1)
         too_big = Properties(message_id="m", headers={"h": 2.5e300})
-        for unsendable in (
-            Publication("", "q", b"", too_late),
-            Publication("", "q", b"", too_big),
-            _publication("é" * 200),
-        ):
+        for unsendable in (Publication("", "q", b"", too_late), Publication("", "q", b"", too_big)):
             answer = await channel.publish(unsendable)
             assert isinstance(answer, Unconfirmed)
             assert not answer.sent
