@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from craig_mq.core.delivery import Properties
+from craig_mq.core.delivery import Properties, Publication
 from craig_mq.core.outcome import ACKED, NACKED
 from craig_mq.core.topology import QueueSpec
 from craig_mq.testing import MemoryBroker
@@ -144,3 +144,19 @@ async def test_a_vhost_default_of_quorum_decides_argument_less_declares(autojump
         channel = await connection.open_channel()
         with pytest.raises(ClosedError, match="inequivalent arg 'x-queue-type'"):
             await channel.declare_queue(QueueSpec("ours"))
+
+
+async def test_a_new_channel_is_refused_only_over_the_limit(autojump_clock):
+    """A channel new to a refusing quorum queue is taken where the queue is at its limit (fact 9)."""
+    broker = MemoryBroker()
+    broker.declare_queue("q", {**QUORUM, "x-max-length": 3, "x-overflow": "reject-publish"})
+    publication = Publication("", "q", b"", Properties())
+    async with broker.connect(OPTIONS) as connection:
+        old, new, late = [await connection.open_channel(confirms=True) for _ in range(3)]
+        outcomes = [await old.publish(publication) for _ in range(5)]
+        assert outcomes == [ACKED] * 4 + [NACKED]
+        assert await late.publish(publication) == NACKED  # there are four: one over the limit
+        await old.get("q")
+        assert broker.queue("q").ready == 3
+        outcomes = [await channel.publish(publication) for channel in (old, late, new, new)]
+        assert outcomes == [NACKED, NACKED, ACKED, NACKED]

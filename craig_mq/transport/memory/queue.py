@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import trio
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 # How many of its last acks a queue can be made to forget by a crash (rabbitmq-facts, 13).
 UNSYNCED_ACKS = 256
 
-# A quorum queue with reject-publish takes one over its limit, then refuses until this part is not exceeded.
+# A quorum queue with reject-publish takes one over its limit, then tells each channel that has published to
+# it to refuse, until this part of the limit is not exceeded.
 _LOW_WATER = 0.8
 
 
@@ -39,13 +41,17 @@ class MessageQueue:
         self._idle: deque[ServedConsumer] = deque()
         self._position = 0
         self._may_expire = False
-        self._refusing = False
+        self._senders: WeakSet[object] = WeakSet()
+        self._refused: WeakSet[object] = WeakSet()
 
-    def enqueue(self, message: Message) -> bool:
-        """Take a message in and hand out what can be; False where ``reject-publish`` refuses it."""
+    def enqueue(self, message: Message, sender: object | None = None) -> bool:
+        """Take a message in and hand out what can be; False where ``reject-publish`` refuses it.
+
+        ``sender`` is the channel it came on, None for the broker's own hand.
+        """
         limits = self.limits
         if limits.bounded or limits.quorum or message.properties.expiration is not None:
-            return self._enqueue_with_limits(message)
+            return self._enqueue_with_limits(message, sender or self.vhost)
         self.append(message)
         if self._idle:
             self.dispatch()
@@ -58,14 +64,14 @@ class MessageQueue:
             return None
         self.unacked += 1
         message = self.ready.popleft()
-        if self._refusing:
+        if self._refused:
             self._notice_room()
         return message
 
     def dispatch(self) -> None:
         """Hand out what can be, and take publishes again where that made room."""
         self.hand_out()
-        if self._refusing:
+        if self._refused:
             self._notice_room()
 
     def hand_out(self) -> None:
@@ -97,6 +103,8 @@ class MessageQueue:
         for message in self.ready:
             self.vhost.node.note_dropped(message, self.name, why)
         self.ready.clear()
+        if self._refused:
+            self._notice_room()
         return count
 
     def add(self, consumer: ServedConsumer) -> None:
@@ -124,7 +132,8 @@ class MessageQueue:
     def drop_surplus(self) -> None:
         """Act on being over the limit, where a requeue can bring a queue too: drop heads, or refuse more."""
         if self.limits.overflow == "reject-publish":
-            self._refusing = self._refusing or self._over_limit()
+            if self._over_limit():
+                self._refused |= self._senders
             return
         while self.ready and self._over_limit():
             self.vhost.dead_letter(self, self.ready.popleft(), "maxlen")
@@ -152,9 +161,9 @@ class MessageQueue:
                 return
         ready.append(message)
 
-    def _enqueue_with_limits(self, message: Message) -> bool:
+    def _enqueue_with_limits(self, message: Message, sender: object) -> bool:
         limits = self.limits
-        over = self._would_overflow(message)
+        over = self._would_overflow(message, sender)
         if over and limits.overflow == "reject-publish":
             return False
         if over and limits.overflow == "reject-publish-dlx" and not limits.quorum:
@@ -174,18 +183,27 @@ class MessageQueue:
     def _notice_room(self) -> None:
         limit = self.limits.max_length
         if limit is None or len(self.ready) <= int(limit * _LOW_WATER):
-            self._refusing = False
+            self._refused.clear()
 
-    def _would_overflow(self, message: Message) -> bool:
+    def _would_overflow(self, message: Message, sender: object) -> bool:
         limits = self.limits
-        if limits.quorum and limits.overflow == "reject-publish":
-            return self._refusing
+        if limits.quorum:
+            self._welcome(sender)
+            if limits.overflow == "reject-publish":
+                return sender in self._refused
         too_many = limits.max_length is not None and len(self.ready) >= limits.max_length
         too_big = (
             limits.max_length_bytes is not None
             and self._bytes() + len(message.body) > limits.max_length_bytes
         )
         return too_many or too_big
+
+    def _welcome(self, sender: object) -> None:
+        """Register a channel at its first publish: it is refused only if the queue is over its limit then."""
+        if sender not in self._senders:
+            self._senders.add(sender)
+            if self._over_limit():
+                self._refused.add(sender)
 
     def _over_limit(self) -> bool:
         limits = self.limits

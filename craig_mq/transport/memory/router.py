@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 NO_ROUTE = Returned(312, "NO_ROUTE")
 
 
-def publish(vhost: Vhost, publication: Publication, connection: int) -> Acked | Nacked | Returned:
+def publish(
+    vhost: Vhost, publication: Publication, connection: int, channel: object | None = None
+) -> Acked | Nacked | Returned:
     """Store a mandatory publish wherever it routes to. Raises Refused (404) without its exchange."""
     node = vhost.node
     names = route(vhost, publication.exchange, publication.routing_key, publication.properties)
@@ -34,7 +36,7 @@ def publish(vhost: Vhost, publication: Publication, connection: int) -> Acked | 
     kept: list[str] = []
     for name in names:
         message = Message(publication.exchange, publication.routing_key, publication.body, properties, serial)
-        if vhost.queues[name].enqueue(message):
+        if vhost.queues[name].enqueue(message, channel):
             kept.append(name)
     outcome = NO_ROUTE if not names else ACKED if len(kept) == len(names) else NACKED
     if node.trace is not None:

@@ -117,7 +117,7 @@ class ServedChannel:
     def publish(self, publication: Publication) -> Acked | Nacked | Returned:
         """Route and store one mandatory publish."""
         check_publication(self.node, publication)
-        return router.publish(self.vhost, publication, self.connection.number)
+        return router.publish(self.vhost, publication, self.connection.number, self)
 
     def refuse(self, refusal: Refused) -> None:
         """Answer as RabbitMQ does: by closing the channel, or the connection where it is that serious."""
