@@ -8,9 +8,14 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from craig_mq.testing.postgres import PostgresServer
 from craig_mq.testing.rabbitmq import RabbitNode
+
+# How long one example takes says something of the machine, and nothing of the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 FLAGS = [
     "--headless",

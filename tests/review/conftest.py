@@ -137,7 +137,7 @@ def screen(request, browser):
         offline=source == "file",
         has_touch=width == WIDTHS[0],
     )
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)
     opened = Screen(context, address, f"{source}-{width}-{scheme}", prefix)
     opened.width, opened.scheme, opened.motion = width, scheme, motion
     yield opened
