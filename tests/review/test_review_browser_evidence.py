@@ -15,12 +15,11 @@ def test_baseline_and_notes(screen):
     assert page.inner_text("#capture") == "Capture baseline"
     page.click("#capture")
     assert page.inner_text("#capture") == "Replace baseline"
-    run = simulate(Params(identity="new"))
     page.locator("[name=identity][value=new]").check()
-    screen.wait_for_caption(caption(run, 8))
+    page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
     page.focus("#time")
     page.keyboard.press("End")
-    screen.wait_for_caption(caption(run, len(run.events)))
+    page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
     differing = page.locator("#compared tr.differs").all_inner_texts()
     assert all(row.rstrip().endswith("differs") for row in differing)
     assert any(row.startswith("Redrive identity") for row in differing)
@@ -33,6 +32,7 @@ def test_baseline_and_notes(screen):
         page.click("#export-notes")
     text = Path(saved.value.path()).read_text(encoding="utf-8")
     assert saved.value.suggested_filename.endswith(".md")
+    run = simulate(Params(identity="new"))
     assert "- Redrive identity: new" in text
     assert caption(run, len(run.events)) in text
     assert page.input_value("#share") in text
