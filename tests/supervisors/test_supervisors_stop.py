@@ -253,9 +253,11 @@ async def test_an_own_error_survives_a_cancel_that_is_seen_before_it_is_raised(a
         raise ValueError("own")
 
     spec = SupervisorSpec("top", (ChildSpec("c", sore),))
-    with pytest.RaisesGroup(ValueError), trio.CancelScope() as scope:
+    with pytest.RaisesGroup(ValueError) as caught, trio.CancelScope() as scope:
         trio.lowlevel.add_instrument(CancelOnExit("top/c#1", scope))
         await run_supervisor(spec)
+    assert [str(error) for error in caught.value.exceptions] == ["own"]
+    assert scope.cancelled_caught
 
 
 async def test_a_child_that_fails_during_the_drain_stays_down(autojump_clock, script, opened):
