@@ -11,6 +11,7 @@ import trio
 
 from supervisors.errors import ClosedError
 from supervisors.exits import End
+from supervisors.flag import Flag
 from supervisors.generations import Generations
 from supervisors.inputs import (
     CancelRequested,
@@ -44,8 +45,8 @@ class Handle:
         self.spec = spec
         self.path = path
         self._mailbox = Mailbox()
-        self._closed = trio.Event()
-        self._changes = trio.lowlevel.ParkingLot()
+        self._closed = Flag()
+        self._change: trio.Event | None = None  # made by whoever waits for one
         self._tickets = itertools.count(1)
         self._pending: dict[int, PendingAnswer] = {}
         self._roster: Roster | None = None
@@ -117,7 +118,9 @@ class Handle:
         while not self.ready:
             if self._closed.is_set():
                 raise ClosedError(f"{self.path} ended before it was ready")
-            await self._changes.park()
+            if self._change is None:
+                self._change = trio.Event()
+            await self._change.wait()
 
     def snapshot(self) -> SupervisorSnapshot:
         """The subtree as it is now; consistent, never waits, legal after the end (S55)."""
@@ -175,4 +178,10 @@ class Handle:
         self._closed.set()
         for ticket in list(self._pending):
             self._answer(ticket, None, ClosedError(f"{self.path} has ended"))
-        self._changes.unpark_all()
+        self._announce()
+
+    def _announce(self) -> None:
+        """Wake whoever waits for readiness."""
+        if self._change is not None:
+            change, self._change = self._change, None
+            change.set()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 
-import trio
-
+from supervisors.flag import Flag
 from supervisors.inputs import Input
 
 
@@ -16,7 +14,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._items: list[Input] = []
-        self._wakeup = trio.Event()
+        self._wakeup = Flag()
 
     def post(self, event: Input) -> None:
         """Add an input and wake the supervisor. Never blocks, callable from any task of this Trio run."""
@@ -26,7 +24,7 @@ class Mailbox:
     def take_all(self) -> list[Input]:
         """Everything posted so far. What is posted meanwhile waits a turn, so no turn is endless."""
         taken, self._items = self._items, []
-        self._wakeup = trio.Event()
+        self._wakeup = Flag()
         return taken
 
     async def wait(self) -> None:
@@ -40,13 +38,14 @@ class Timers:
     def __init__(self) -> None:
         self._due: dict[str, tuple[float, int]] = {}
         self._heap: list[tuple[float, int, str]] = []
-        self._order = itertools.count()
+        self._set = 0
 
     def set(self, child: str, at: float | None) -> None:
         """Arm, move or (None) drop the child's timer."""
         self._due.pop(child, None)
         if at is not None:
-            entry = (at, next(self._order))
+            self._set += 1
+            entry = (at, self._set)
             self._due[child] = entry
             heapq.heappush(self._heap, (*entry, child))
 

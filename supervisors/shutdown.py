@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import trio
 
+from supervisors.flag import Flag
+
 
 class Shutdown:
     """A one-way request that goes from a parent to its children, never back.
@@ -14,7 +16,7 @@ class Shutdown:
     """
 
     def __init__(self) -> None:
-        self._event = trio.Event()
+        self._event = Flag()
         self._reason: str | None = None
         self._listeners: list[Callable[[str], None]] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import assert_never
 
 import trio
@@ -97,11 +98,15 @@ class Supervisor(Handle):
         """Wait for an input or a timer. A parent's cancel becomes an input, once; then the wait is shielded.
 
         The except clause stands outside the deadline scope: a cancel that meets the deadline is kept (S51).
+        With no timer and no shield there is no scope: most supervisors wait so, and most of the time.
         """
-        shielded = self._cancelled is not None
+        until, shielded = self._timers.next_at(), self._cancelled is not None
         try:
-            with trio.CancelScope(deadline=self._timers.next_at(), shield=shielded):
+            if until == math.inf and not shielded:
                 await self._mailbox.wait()
+            else:
+                with trio.CancelScope(deadline=until, shield=shielded):
+                    await self._mailbox.wait()
         except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it once the children ended
             self._cancelled = error
             self._take_parent_cancel()
@@ -173,7 +178,7 @@ class Supervisor(Handle):
 
     def _changed(self) -> None:
         """Wake whoever waits for readiness, here and up the tree; report a nested bring-up."""
-        self._changes.unpark_all()
+        self._announce()
         if self._context is None or self._roster is None:
             return
         head = self._roster.head

@@ -17,6 +17,7 @@ from craig_mq.core.delivery import Publication
 from craig_mq.core.outcome import Confirmation
 from craig_mq.runtime.on_demand import nobody
 from craig_mq.runtime.publishing import Publishing
+from supervisors.flag import Flag
 
 
 class Copy(msgspec.Struct, eq=False):
@@ -61,7 +62,7 @@ class Copies(Generic[F]):
         self._idle: trio.lowlevel.Task | None = None
         self._waiting: list[Copy] = []
         self._waits = 0
-        self._done = trio.Event()
+        self._done = Flag()
         self.wanted: Callable[[], None] = nobody
 
     def owe(self, flight: F) -> bool:
@@ -104,7 +105,7 @@ class Copies(Generic[F]):
             self.flush()
             if self._waiting or self._waits:
                 if self._done.is_set():  # Else somebody waits for it already, and must be woken, too.
-                    self._done = trio.Event()
+                    self._done = Flag()
                 await self._done.wait()
 
     async def _wait(self, copy: Copy) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 import trio
 
 from craig_mq.runtime.on_demand import nobody
+from supervisors.flag import Flag
 
 
 class Bounded(Protocol):
@@ -27,7 +28,8 @@ class Bounded(Protocol):
 class Deadlines:
     """Scopes, and what is told like one, cancelled ``seconds`` after ``begin`` unless ``end`` came first.
 
-    Nothing is cancelled while ``run`` does not run, or while the clock stands still.
+    Nothing is cancelled while the clock stands still, or while ``run`` does not run: ``wanted`` is called
+    when there is something to watch and nobody does.
     """
 
     def __init__(self, seconds: float, reason: str) -> None:
@@ -35,8 +37,8 @@ class Deadlines:
         self._reason = reason
         self._due: dict[Bounded, float] = {}
         self._still_since: float | None = None
-        self._changed = trio.Event()
-        self._idle = True
+        self._went_on = Flag()
+        self._watched = False
         self.wanted: Callable[[], None] = nobody
 
     def __len__(self) -> int:
@@ -48,8 +50,7 @@ class Deadlines:
     def begin(self, scope: Bounded, now: float) -> None:
         """Bound ``scope``, counted from ``now`` by Trio's clock."""
         self._due[scope] = now + self.seconds
-        if self._idle:
-            self._changed.set()
+        if not self._watched:
             self.wanted()
 
     def end(self, scope: Bounded) -> None:
@@ -67,14 +68,21 @@ class Deadlines:
             self._still_since = None
             for scope in self._due:
                 self._due[scope] += held
-            self._changed.set()
+            self._went_on.set()
 
     async def run(self) -> None:
-        """Cancel what is due, until cancelled."""
-        self._idle = False
+        """Cancel what is due, until there has been nothing to watch for as long as a bound is."""
+        self._watched = True
+        try:
+            await self._watch()
+        finally:
+            self._watched = False
+
+    async def _watch(self) -> None:
         while True:
             if self._still_since is not None:
-                await self._wait_changed()
+                self._went_on = Flag()
+                await self._went_on.wait()
             elif self._due:
                 scope, due = next(iter(self._due.items()))
                 if due > trio.current_time():
@@ -84,13 +92,7 @@ class Deadlines:
                     scope.cancel(reason=self._reason)
             else:
                 # Whatever begins meanwhile is not due before; so short bounds, one after the other, wake
-                # nobody, and only a pause as long as a bound is idle.
+                # nobody, and only a pause as long as a bound ends the watch.
                 await trio.sleep(self.seconds)
                 if not self._due:
-                    await self._wait_changed()
-
-    async def _wait_changed(self) -> None:
-        self._changed = trio.Event()
-        self._idle = True
-        await self._changed.wait()
-        self._idle = False
+                    return

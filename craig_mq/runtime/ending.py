@@ -9,14 +9,14 @@ from craig_mq.core.session_end import SessionEnd, classify_end
 
 
 class Ending:
-    """The end of one session while it comes to be. Everything here is synchronous but ``wait``.
+    """The end of one session while it comes to be. Everything here is synchronous.
 
     ``noted`` says whether the session is ending.
     """
 
     def __init__(self) -> None:
         self.noted = False
-        self._event = trio.Event()
+        self._waiting: trio.CancelScope | None = None
         self._lost: tuple[SessionEnd, str] | None = None
         self._failure: str | None = None
         self._drained = False
@@ -27,9 +27,11 @@ class Ending:
         """Whether a settlement failed."""
         return self._failure is not None
 
-    async def wait(self) -> None:
-        """Return once the session is ending."""
-        await self._event.wait()
+    def interrupt(self, waiting: trio.CancelScope) -> None:
+        """Cancel ``waiting`` once the session is ending; at once if it is."""
+        self._waiting = waiting
+        if self.noted:
+            self._note()
 
     def settlement_failed(self, text: str) -> bool:
         """Note a settlement failure. True for the session's first: one incident, one report (ACK-08)."""
@@ -57,7 +59,8 @@ class Ending:
 
     def _note(self) -> None:
         self.noted = True
-        self._event.set()
+        if self._waiting is not None:
+            self._waiting.cancel(reason="the session is ending")
 
     def verdict(self) -> tuple[SessionEnd, str]:
         """Return the end and the words that go with it: the broker's own where it gave any."""

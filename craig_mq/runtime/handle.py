@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import attrs
-import trio
 
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.statistics import DlqStatistics, Tally
 from supervisors import Supervisor, SupervisorSnapshot
+from supervisors.flag import Flag
 
 
 @attrs.define(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SubscriptionHandle:
 
     def __init__(self, tree: Supervisor) -> None:
         self._tree = tree
-        self._closed = trio.Event()
+        self._closed = Flag()
         self._error: BaseException | None = None
 
     def shutdown(self, reason: str = "shutdown requested") -> None:

@@ -14,6 +14,7 @@ import trio
 
 from craig_mq.core.delivery import Delivery
 from craig_mq.transport.broker import Consumer
+from supervisors.flag import Flag
 
 Resumed = TypeVar("Resumed")
 
@@ -29,7 +30,7 @@ class Intake(Generic[Resumed]):
         self._consumer: Consumer | None = None
         self._due: list[Resumed] = []
         self._idle: set[trio.CancelScope] = set()
-        self._changed = trio.Event()
+        self._changed = Flag()
         self.stopped = False
         self.reinforce: Callable[[], None] | None = None
 
@@ -113,5 +114,5 @@ class Intake(Generic[Resumed]):
         self._change()
 
     def _change(self) -> None:
-        changed, self._changed = self._changed, trio.Event()
+        changed, self._changed = self._changed, Flag()
         changed.set()

@@ -131,7 +131,9 @@ async def subscribe(
     )
     tree = Supervisor(spec, observer=BackoffReports(plan))
     handle = EventSubscription(queue, tree, main, plan.tally)
-    await SubscriptionTask(plan, tree, handle, SubscribeError).run(task_status)
+    task = SubscriptionTask(plan, tree, handle, SubscribeError, task_status.started)
+    del task_status  # See ``SubscriptionTask``.
+    await task.run()
 
 
 def _work(plan: LadderPlan, live: LiveSession) -> QueueConsumer[EventInFlight]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import attrs
+import trio
 
 from craig_mq.core.close import CloseReason
 from craig_mq.observe.events import SettlementFailure, SettlementStage
@@ -63,6 +64,15 @@ class LiveSession:
             self.lost(error.reason)
         else:
             self.ending.start_failed(str(error))
+
+    async def wait_ending(self) -> None:
+        """Return once the session is ending, which the end of its consuming channel makes it.
+
+        What is noted of the channel later needs ``watch_channel`` in a task of its own.
+        """
+        with trio.CancelScope() as waiting:
+            self.ending.interrupt(waiting)
+            await self.watch_channel()
 
     async def watch_channel(self) -> None:
         """Note the end of the consuming channel, which is told to nobody else (field failure CHC-01)."""

@@ -1,47 +1,86 @@
 """Tasks that begin when they are first wanted: an idle session holds as few as it can."""
 
+# flake8: noqa: ASYNC910 - a job without a checkpoint is the job's own affair
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import trio
 
 
-class Job(Protocol):
+class Wanting(Protocol):
     """Something with a task of its own, which calls ``wanted`` whenever the task has something to do."""
 
     wanted: Callable[[], None]
 
-    def run(self) -> Awaitable[None]:
-        """What the task does, until cancelled or done."""
-        ...
-
 
 def nobody() -> None:
-    """Stand in as ``wanted`` where the task was started anyway, or none can be any more."""
+    """Stand in as ``wanted`` where the task runs already, or none can be started any more."""
 
 
-@contextmanager
-def on_demand(nursery: trio.Nursery, job: Job) -> Generator[None]:
-    """Start ``job.run`` in ``nursery`` when it is first wanted, for the length of the block.
+class OnDemand:
+    """Starts tasks in ``nursery`` when they are wanted, for the length of the block; never behind it.
 
-    It runs with the context variables of the block, not with those of whoever first wants it: a handler
+    They run with the context variables of the block, not with those of whoever wants them: a handler
     may have set some for its own delivery.
     """
-    context = copy_context()
 
-    async def run() -> None:
-        await job.run()
+    __slots__ = ("_context", "_jobs", "_nursery", "_open")
 
-    def start() -> None:
-        job.wanted = nobody
-        context.run(nursery.start_soon, run)
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._context = copy_context()
+        self._jobs: list[_Job] = []
+        self._open = False
 
-    job.wanted = start
-    try:
-        yield
-    finally:
-        job.wanted = nobody
+    def __enter__(self) -> Self:
+        self._open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Start nothing any more; what runs goes on, in the nursery's hands."""
+        self._open = False
+        for job in self._jobs:
+            job.owner.wanted = nobody
+
+    def offer(self, owner: Wanting, run: Callable[[], Awaitable[None]]) -> None:
+        """Start ``run`` whenever ``owner`` wants it and it does not run."""
+        job = _Job(self, owner, run)
+        self._jobs.append(job)
+        owner.wanted = job.start
+
+    def start(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Start ``run`` now, unless the block is over."""
+        if self._open:
+            self._context.run(self._nursery.start_soon, run)
+
+    @property
+    def open(self) -> bool:
+        """Whether the block is not over yet."""
+        return self._open
+
+
+class _Job:
+    """One ``offer``: while it runs nobody needs to want it."""
+
+    __slots__ = ("_on_demand", "_run", "owner")
+
+    def __init__(self, on_demand: OnDemand, owner: Wanting, run: Callable[[], Awaitable[None]]) -> None:
+        self._on_demand = on_demand
+        self.owner = owner
+        self._run = run
+
+    def start(self) -> None:
+        self.owner.wanted = nobody
+        self._on_demand.start(self._until_done)
+
+    async def _until_done(self) -> None:
+        await self._run()
+        # No checkpoint lies between the last look for something to do and this.
+        if self._on_demand.open:
+            self.owner.wanted = self.start

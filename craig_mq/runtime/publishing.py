@@ -18,10 +18,11 @@ from craig_mq.core.outcome import Confirmation, Unconfirmed
 from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.deadlines import Bounded, Deadlines
 from craig_mq.runtime.handed_off import HandedOff
-from craig_mq.runtime.on_demand import nobody
+from craig_mq.runtime.on_demand import OnDemand, nobody
 from craig_mq.runtime.publish_memory import PublishMemory
 from craig_mq.transport.broker import Broker, Channel, Connection, ConnectionOptions
 from craig_mq.transport.errors import TransportError
+from supervisors.flag import Flag
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From here a body travels alone on a channel of its own: a refused size costs its neighbours' confirms."""
@@ -52,9 +53,11 @@ class Publishing:
         self._bounds = Deadlines(confirm_timeout, self._late.reason)
         self._blockage = blockage
         self._on_lost = on_lost
-        self._wanted = trio.Event()
-        self._opened = trio.Event()
-        self._stop = trio.Event()
+        self._wanted = Flag()
+        self._opened = Flag()
+        self._stop = Flag()
+        self._running = False
+        self._ended = Flag()
         self._graceful = False
         self._connection: Connection | None = None
         self._channel: Channel | None = None
@@ -65,7 +68,7 @@ class Publishing:
         self._one_alone = trio.Lock()
         self._unresolved = False
         self._gate_open = True
-        self._quiet = trio.Event()
+        self._quiet = Flag()
         self.wanted: Callable[[], None] = nobody
 
     @property
@@ -80,14 +83,15 @@ class Publishing:
 
     def open(self) -> None:
         """Let ``run`` connect now, before the first publish."""
-        self._wanted.set()
-        self.wanted()
+        if not self._wanted.is_set():
+            self._wanted.set()
+            self.wanted()
 
     async def wait_resolved(self) -> None:
         """Return once no publish waits for its confirm."""
         while self._bounds:
             if self._quiet.is_set():  # Else somebody waits for it already, and must be woken, too.
-                self._quiet = trio.Event()
+                self._quiet = Flag()
             await self._quiet.wait()
 
     async def run(self) -> None:
@@ -98,6 +102,7 @@ class Publishing:
         await self._wanted.wait()
         if self._stop.is_set():
             return
+        self._running = True
         try:
             async with self._broker.connect(self._options) as connection:
                 self._channel = await connection.open_channel(confirms=True)
@@ -107,8 +112,9 @@ class Publishing:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._watch_blocked, connection)
                     nursery.start_soon(self._watch_closed, self._channel)
-                    nursery.start_soon(self._bounds.run)
-                    await self._stop.wait()
+                    with OnDemand(nursery) as on_demand:
+                        on_demand.offer(self._bounds, self._bounds.run)
+                        await self._stop.wait()
                     nursery.cancel_scope.cancel(reason="the session is ending")
                 if self._graceful:
                     await connection.aclose()
@@ -116,7 +122,9 @@ class Publishing:
             self._opening_failed = f"no publishing connection: {error}"
         finally:
             self._connection = self._channel = None
+            self._running = False
             self._opened.set()
+            self._ended.set()
 
     def close_gate(self) -> None:
         """Let no further publish begin; those under way keep their bound and true outcome."""
@@ -131,6 +139,11 @@ class Publishing:
         self._gate_open = False
         self._stop.set()
         self._wanted.set()
+
+    async def wait_ended(self) -> None:
+        """Return once ``run`` holds no connection any more."""
+        if self._running:
+            await self._ended.wait()
 
     async def publish(self, publication: Publication) -> Confirmation:
         """Publish and say what became of it, within the bound; never raises TransportError.

@@ -14,9 +14,10 @@ from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.live_session import LiveSession
-from craig_mq.runtime.on_demand import on_demand
+from craig_mq.runtime.on_demand import OnDemand
 from craig_mq.runtime.worker import F, Performs, Worker
 from craig_mq.transport.errors import TransportError
+from supervisors.flag import Flag
 
 HANDLER_GRACE_S = 2.0
 """How long a cancelled handler may take to end before it is reported stuck (decisions, 17)."""
@@ -38,7 +39,7 @@ class QueueConsumer(Generic[F]):
         self._copies = Copies(live.publishing, performer.copy)
         self._workers: list[Worker[F]] = []
         self._working = 0
-        self._workers_ended = trio.Event()
+        self._workers_ended = Flag()
         self._tasks: trio.Nursery | None = None
 
     async def run(self) -> None:
@@ -57,16 +58,18 @@ class QueueConsumer(Generic[F]):
     async def _work(self) -> None:
         async with trio.open_nursery() as tasks:
             self._tasks = tasks
-            tasks.start_soon(self._live.watch_channel)
-            tasks.start_soon(self._drain_on_shutdown)
-            tasks.start_soon(self._follow_blockage)
-            with on_demand(tasks, self._bounds), on_demand(tasks, self._copies):
+            with OnDemand(tasks) as on_demand:
+                on_demand.offer(self._bounds, self._bounds.run)
+                on_demand.offer(self._copies, self._copies.run)
+                on_demand.offer(self._live.blockage, self._sit_out_blockage)
+                self._live.shutdown.listen(lambda _: on_demand.start(self._drain))
                 self._start_worker(tasks)
                 self._intake.reinforce = self._reinforce
                 try:
-                    await self._live.ending.wait()
+                    await self._live.wait_ending()
                 finally:
                     tasks.start_soon(self._report_stuck)
+                tasks.start_soon(self._live.watch_channel)
                 await self._wind_down()
             tasks.cancel_scope.cancel(reason="the session is over")
 
@@ -125,9 +128,8 @@ class QueueConsumer(Generic[F]):
             self._performer.slept(flight)
             self._intake.resume(flight)
 
-    async def _drain_on_shutdown(self) -> None:
+    async def _drain(self) -> None:
         """Take nothing more, give handlers their time, settle what finished (decisions, 5)."""
-        await self._live.shutdown.wait()
         self._intake.stop()
         try:
             if not self._settles_last:
@@ -155,13 +157,12 @@ class QueueConsumer(Generic[F]):
         if not isinstance(outcome, AckWritten):
             self._live.settlement_failed("nack", self._live.plan.queue, str(outcome))
 
-    async def _follow_blockage(self) -> None:
+    async def _sit_out_blockage(self) -> None:
         """While publishing is blocked, hold nothing that has not started (decisions, 10)."""
         try:
-            while True:
-                await self._live.blockage.wait(blocked=True)
+            while self._live.blockage.reason is not None:
                 await self._stop_consuming()
-                await self._live.blockage.wait(blocked=False)
+                await self._live.blockage.wait_over()
                 if not self._intake.stopped:
                     await self._consume()
         except TransportError as error:

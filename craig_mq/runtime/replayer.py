@@ -22,6 +22,7 @@ from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.observe.events import DuplicateAbsorbed, ForeignParked, OldestParked, ParkedReturned
 from craig_mq.runtime.deadlines import Deadlines
 from craig_mq.runtime.live_session import LiveSession
+from craig_mq.runtime.on_demand import OnDemand
 from craig_mq.runtime.parked_head import ParkedHead, read_parked
 from craig_mq.runtime.plan import Plan
 from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
@@ -62,14 +63,15 @@ class ParkingReplayer:
 
     async def _work(self) -> None:
         async with trio.open_nursery() as tasks:
-            tasks.start_soon(self._live.watch_channel)
-            tasks.start_soon(self._stop_on_shutdown)
-            tasks.start_soon(self._quiet.run)
-            tasks.start_soon(self._replay)
-            await self._live.ending.wait()
-            with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
-                await self._live.publishing.wait_resolved()
-                await self._settle_last()
+            with OnDemand(tasks) as on_demand:
+                on_demand.offer(self._quiet, self._quiet.run)
+                self._live.shutdown.listen(lambda _: on_demand.start(self._stop))
+                tasks.start_soon(self._replay)
+                await self._live.wait_ending()
+                tasks.start_soon(self._live.watch_channel)
+                with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
+                    await self._live.publishing.wait_resolved()
+                    await self._settle_last()
             tasks.cancel_scope.cancel(reason="the session is over")
 
     async def _settle_last(self) -> None:
@@ -88,9 +90,8 @@ class ParkingReplayer:
     def _stopping(self) -> bool:
         return self._live.shutdown.requested or self._live.ending.noted
 
-    async def _stop_on_shutdown(self) -> None:
+    async def _stop(self) -> None:
         """Wake whatever waits; a publish under way gets the drain's time, and its ack."""
-        await self._live.shutdown.wait()
         self._waiting.cancel(reason="the subscription shuts down")
         with trio.move_on_after(self._plan.options.drain_timeout.total_seconds()):
             await self._live.publishing.wait_resolved()

@@ -22,7 +22,7 @@ from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
 from craig_mq.runtime.ending import Ending
 from craig_mq.runtime.live_session import LiveSession
-from craig_mq.runtime.on_demand import on_demand
+from craig_mq.runtime.on_demand import OnDemand
 from craig_mq.runtime.permission import PublishRefused, check_publish_permission
 from craig_mq.runtime.plan import SessionPlan, connection_options
 from craig_mq.runtime.publishing import Publishing
@@ -81,8 +81,10 @@ class Session:
 
     async def _on(self, connection: Connection, context: ChildContext, ending: Ending) -> None:
         try:
-            declarer = Declarer(connection, self.plan.topology, self.plan.reporter.emit)
-            await declarer.declare(repairing=self.arm.has_consumed)
+            # Held by nobody: it keeps the channel it declared on.
+            await Declarer(connection, self.plan.topology, self.plan.reporter.emit).declare(
+                repairing=self.arm.has_consumed
+            )
             if self.publishes_to and not self.arm.has_consumed:
                 await self._check_permission()
             live = await self._live(connection, context, ending)
@@ -142,14 +144,16 @@ class Session:
 
     async def _run(self, work: Work, live: LiveSession) -> None:
         async with trio.open_nursery() as writers:
-            async with trio.open_nursery() as publishers:
-                try:
-                    with on_demand(writers, live.settler), on_demand(publishers, live.publishing):
-                        await work.run()
-                except TransportError as error:
-                    live.failed(error)
-                    self._tell_gate(error, refused=_is_refusal(error))
-                live.publishing.stop()
+            try:
+                with OnDemand(writers) as on_demand:
+                    on_demand.offer(live.settler, live.settler.run)
+                    on_demand.offer(live.publishing, live.publishing.run)
+                    await work.run()
+            except TransportError as error:
+                live.failed(error)
+                self._tell_gate(error, refused=_is_refusal(error))
+            live.publishing.stop()
+            await live.publishing.wait_ended()
             writers.cancel_scope.cancel(reason="the session is over")
 
     async def _finish(self, live: LiveSession, connection: Connection) -> None:

@@ -25,6 +25,7 @@ from craig_mq.core.outcome import (
 from craig_mq.runtime.on_demand import nobody
 from craig_mq.transport.broker import Channel
 from craig_mq.transport.errors import TransportError
+from supervisors.flag import Flag
 
 Settled: TypeAlias = Callable[[SettlementOutcome], None]
 """Called exactly once per settlement, synchronously, with what became of it."""
@@ -49,9 +50,9 @@ class Settler:
         self._gate_open = True
         self._accepted: list[Settled] = []
         self._oldest_accepted_at = 0.0
-        self._wake = trio.Event()
+        self._wake = Flag()
         self._flush_deadline: float | None = None
-        self._flush_done = trio.Event()
+        self._flush_done = Flag()
         self._flushes = 0
         self._guarded = False
         self.unknown = False
@@ -129,7 +130,7 @@ class Settler:
                         self._guarded = True
                         nursery.start_soon(self._guard)
                     await self._flush()
-                self._wake = trio.Event()
+                self._wake = Flag()
                 await self._wake.wait()
 
     async def finish(self) -> None:
@@ -183,7 +184,7 @@ class Settler:
         """Abort the transport if the flush under way outlives its bound and the grace (S42)."""
         if self._flush_deadline is None:
             return
-        self._flush_done = trio.Event()
+        self._flush_done = Flag()
         with trio.move_on_at(self._flush_deadline + self._abort_grace):
             await self._flush_done.wait()
             return

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import trio
-
 from craig_mq.observe.events import Arm
+from supervisors.flag import Flag
 
 
 class StartGate:
@@ -17,7 +16,7 @@ class StartGate:
 
     def __init__(self, arms: Iterable[Arm] = ("main", "parking")) -> None:
         self._missing = set(arms)
-        self._decided = trio.Event()
+        self._decided = Flag()
         self.refusal: Exception | None = None
         self.last_failure: Exception | None = None
 

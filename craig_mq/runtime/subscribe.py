@@ -83,7 +83,9 @@ async def subscribe_dlq(
     main, parking = ArmMemory("main"), ArmMemory("parking")
     tree = Supervisor(subscription_tree(plan, parking, main), observer=BackoffReports(plan))
     handle = DlqSubscription(queue, tree, main, parking, plan.tally)
-    await SubscriptionTask(plan, tree, handle, SubscribeDlqError).run(task_status)
+    task = SubscriptionTask(plan, tree, handle, SubscribeDlqError, task_status.started)
+    del task_status  # See ``SubscriptionTask``.
+    await task.run()
 
 
 def _routes(binding_keys: tuple[str, ...], return_route: ReturnRoute) -> Callable[[str], bool]:

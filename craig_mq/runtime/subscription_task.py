@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import attrs
@@ -28,19 +29,24 @@ H = TypeVar("H", bound=SubscriptionHandle)
 
 @attrs.define(slots=True, eq=False)
 class SubscriptionTask(Generic[H]):
-    """The task behind one handle; ``refused`` is the type of what a refused start raises."""
+    """The task behind one handle; ``refused`` is the type of what a refused start raises.
+
+    ``started`` is given the handle once, and forgotten: it holds the nursery of ``nursery.start``.
+    """
 
     plan: SessionPlan
     tree: Supervisor
     handle: H
     refused: type[SubscribeError]
+    started: Callable[[H], None] | None
     crash: Exception | None = None
+    refusal: SubscribeError | None = None
 
-    async def run(self, task_status: trio.TaskStatus[H]) -> None:
+    async def run(self) -> None:
         """Run the tree; give the handle once every arm consumes; raise what ended it, if anything did."""
         error: Exception | None = SubscriptionCancelled()
         try:
-            error = await self._until_ended(task_status)
+            error = await self._until_ended()
         finally:
             self.handle.note_closed(error)
             self.plan.reporter.emit(
@@ -49,24 +55,28 @@ class SubscriptionTask(Generic[H]):
         if error is not None:
             raise error
 
-    async def _until_ended(self, task_status: trio.TaskStatus[H]) -> Exception | None:
+    async def _until_ended(self) -> Exception | None:
         """Return what ended the subscription, None for a shutdown. Cancellation passes through."""
-        refused: SubscribeError | None = None
         plan = self.plan
         with watching_loop(plan.reporter, plan.queue, monotonic=plan.sources.monotonic):
             async with trio.open_nursery() as nursery:
-                await nursery.start(self._run_tree)
-                refused = await self._first_start()
-                if refused is None:
-                    task_status.started(self.handle)
-                elif self.crash is None:
-                    self.tree.cancel("the subscription was refused")
-                await self.tree.wait_closed()
-        return self.crash or refused
+                nursery.start_soon(self._start)
+                await self._run_tree()
+        return self.crash or self.refusal
 
-    async def _run_tree(self, *, task_status: trio.TaskStatus[Supervisor]) -> None:
+    async def _start(self) -> None:
+        """Give the handle, or take the tree down, once the first start is decided; that is all it does."""
+        self.refusal = await self._first_start()
+        started, self.started = self.started, None
+        if self.refusal is None:
+            if started is not None:
+                started(self.handle)
+        elif self.crash is None:
+            self.tree.cancel("the subscription was refused")
+
+    async def _run_tree(self) -> None:
         try:
-            await self.tree.run(task_status=task_status)
+            await self.tree.run()
         except Exception as error:  # noqa: BLE001 - raised by run(), bare, once the nursery is closed
             self.crash = crash_of(error)
         finally:

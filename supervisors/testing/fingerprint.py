@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from supervisors.context import ChildContext
+from supervisors.flag import Flag
 from supervisors.generations import Generations
 from supervisors.mailbox import Timers
 from supervisors.shutdown import Shutdown
@@ -144,7 +145,7 @@ _BY_BASE: tuple[tuple[type | tuple[type, ...], Arm], ...] = (
     (BaseException, lambda digest, value: (type(value).__name__, digest.of(value.args))),
     (trio.CancelScope, _scope),
     (trio.Nursery, lambda digest, value: digest.of(value._pending_excs)),  # noqa: SLF001 - raised at its end
-    (trio.Event, lambda _, value: value.is_set()),
+    ((trio.Event, Flag), lambda _, value: value.is_set()),
     (trio.lowlevel.ParkingLot, lambda _, value: len(value)),
     (Shutdown, lambda _, value: value.reason),
     (Timers, lambda digest, value: digest.of(value.pending())),

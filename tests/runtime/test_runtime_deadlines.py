@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import trio
 
 from craig_mq.runtime.deadlines import Deadlines
+from craig_mq.runtime.on_demand import OnDemand
 
 
 async def waiting_in(bounds: Deadlines, delay: float, ended: list[float]) -> None:
@@ -15,24 +19,29 @@ async def waiting_in(bounds: Deadlines, delay: float, ended: list[float]) -> Non
     ended.append(trio.current_time())
 
 
+@asynccontextmanager
+async def watched(bounds: Deadlines) -> AsyncGenerator[None]:
+    async with trio.open_nursery() as nursery:
+        with OnDemand(nursery) as on_demand:
+            on_demand.offer(bounds, bounds.run)
+            yield
+        nursery.cancel_scope.cancel(reason="enough seen")
+
+
 async def test_each_scope_is_cancelled_at_its_own_instant(autojump_clock):
-    """Every scope ends exactly ``seconds`` after its begin, also when the watcher was idle before."""
+    """Every scope ends exactly ``seconds`` after its begin, also when nobody watched before."""
     began, ended = trio.current_time(), []
     bounds = Deadlines(30, "late")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(bounds.run)
-        async with trio.open_nursery() as waiters:
-            for delay in (0, 0, 7, 100, 129):
-                waiters.start_soon(waiting_in, bounds, delay, ended)
-        nursery.cancel_scope.cancel(reason="enough seen")
+    async with watched(bounds), trio.open_nursery() as waiters:
+        for delay in (0, 0, 7, 100, 129):
+            waiters.start_soon(waiting_in, bounds, delay, ended)
     assert [instant - began for instant in ended] == [30, 30, 37, 130, 159]
 
 
 async def test_a_bound_that_ended_cancels_nothing(autojump_clock):
     """A scope whose bound was ended in time lives on, and is counted no more."""
     bounds = Deadlines(30, "late")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(bounds.run)
+    async with watched(bounds):
         with trio.CancelScope() as scope:
             bounds.begin(scope, trio.current_time())
             await trio.sleep(29)
@@ -40,24 +49,20 @@ async def test_a_bound_that_ended_cancels_nothing(autojump_clock):
             await trio.sleep(100)
         assert not scope.cancel_called
         assert len(bounds) == 0
-        nursery.cancel_scope.cancel(reason="enough seen")
 
 
 async def test_what_was_left_is_left_after_standing_still(autojump_clock):
     """Time during which the clock stood still counts for no bound, however long it was."""
     began, ended = trio.current_time(), []
     bounds = Deadlines(30, "late")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(bounds.run)
-        async with trio.open_nursery() as waiters:
-            waiters.start_soon(waiting_in, bounds, 0, ended)
-            waiters.start_soon(waiting_in, bounds, 5, ended)
-            await trio.sleep(10)
-            bounds.stand_still()
-            await trio.sleep(1000)
-            assert not ended
-            bounds.go_on()
-        nursery.cancel_scope.cancel(reason="enough seen")
+    async with watched(bounds), trio.open_nursery() as waiters:
+        waiters.start_soon(waiting_in, bounds, 0, ended)
+        waiters.start_soon(waiting_in, bounds, 5, ended)
+        await trio.sleep(10)
+        bounds.stand_still()
+        await trio.sleep(1000)
+        assert not ended
+        bounds.go_on()
     assert [instant - began for instant in ended] == [1030, 1035]
 
 
@@ -81,3 +86,18 @@ async def test_bounds_that_follow_each_other_wake_nobody(autojump_clock):
         trio.lowlevel.remove_instrument(watch)
         nursery.cancel_scope.cancel(reason="enough seen")
     assert 0 < awake <= 2
+
+
+async def test_nobody_watches_where_there_is_nothing_to_watch(autojump_clock):
+    """The watch ends once there has been nothing to watch for as long as a bound is, and begins again."""
+    bounds = Deadlines(30, "late")
+    async with watched(bounds):
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        for _ in range(2):
+            with trio.CancelScope() as scope:
+                bounds.begin(scope, trio.current_time())
+                await trio.sleep(1)
+                assert trio.lowlevel.current_statistics().tasks_living == tasks + 1
+                bounds.end(scope)
+            await trio.sleep(60)
+            assert trio.lowlevel.current_statistics().tasks_living == tasks
