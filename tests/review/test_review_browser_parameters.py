@@ -59,6 +59,30 @@ def test_parameters_by_keyboard(screen):
     screen.wait_for_caption(caption(run, len(run.events)))
 
 
+def test_late_answer_keeps_what_is_typed(screen):
+    """An answer that comes while another field is being typed in leaves what was typed, which then counts."""
+    if screen.offline:
+        pytest.skip("the offline page answers within the change itself")
+    page = screen.open()
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/api/run**", hold)
+    page.select_option("[name=max_receives]", "3")
+    page.wait_for_function("() => document.querySelector('[aria-busy=true]')")
+    page.focus("[name=operator_wait]")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("30")
+    held.pop().continue_()
+    page.unroute("**/api/run**")
+    screen.wait_for_caption(caption(simulate(Params(max_receives=3)), 0))
+    assert page.input_value("[name=operator_wait]") == "30"
+    page.keyboard.press("Tab")
+    screen.wait_for_caption(caption(simulate(Params(max_receives=3, operator_wait=30)), 0))
+
+
 def test_lessons_set_their_parameters(screen):
     """Each lesson's button sets its parameters, rewinds, and its run ends as the model's does."""
     page = screen.open()

@@ -19,9 +19,16 @@ window.craigReview.Controls = class {
     return query;
   }
 
-  // Put a run's parameters into the form.
-  fill(parameters) {
+  // What stands in the form now, by parameter.
+  texts() {
+    return new Map(this.controls.map((control) => [control.name, this.#text(control)]));
+  }
+
+  // Put a run's parameters into the form. A field that no longer holds its text of `asked`, the texts the run
+  // was asked for with, is being edited: an answer that comes late must not overwrite what is typed.
+  fill(parameters, asked) {
     for (const control of this.controls) {
+      if (asked && asked.get(control.name) !== this.#text(control)) continue;
       const field = this.form.elements[control.name];
       const value = parameters[control.name];
       if (field.type === "checkbox") field.checked = value;

@@ -70,6 +70,7 @@
   async function load(asking) {
     asked += 1;
     const mine = asked;
+    const texts = controls.texts();
     byId("experiment").setAttribute("aria-busy", "true"); // what is shown is not yet what the form says
     player.pause();
     let answer;
@@ -87,7 +88,7 @@
     view = answer;
     byId("problem").hidden = true;
     controls.mark();
-    controls.fill(view.run.parameters);
+    controls.fill(view.run.parameters, texts);
     player.open(view.transitions.length, view.step);
   }
 
