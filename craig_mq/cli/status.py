@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import click
@@ -69,18 +69,25 @@ def status(
     else:
         target = read_target(url, amqp_file, queue, accept=False)
         look = partial(_queues, target, oldest=oldest, management=management)
-    document, view, ready = look()
-    if as_json or not watch:
-        while True:
-            if as_json:
-                print_json(document)
-            else:
-                Console().print(view)
-            if not watch:
-                context.exit(0 if ready else FAILURE)
-            time.sleep(interval)
-            document, view, ready = look()
-    with Live(view, console=Console(), auto_refresh=False) as live:
+    console = Console()
+    if watch and console.is_terminal and not as_json:
+        _watch(look, interval, console)
+    while True:
+        document, view, ready = look()
+        if as_json:
+            print_json(document)
+        else:
+            console.print(view)
+        if not watch:
+            context.exit(0 if ready else FAILURE)
+        time.sleep(interval)
+
+
+def _watch(
+    look: Callable[[], tuple[dict[str, Any], RenderableType, bool]], interval: float, console: Console
+) -> NoReturn:
+    """Show each look in the place of the one before, until interrupted."""
+    with Live(look()[1], console=console, auto_refresh=False) as live:
         while True:
             time.sleep(interval)
             live.update(look()[1], refresh=True)

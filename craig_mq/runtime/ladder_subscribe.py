@@ -17,6 +17,7 @@ from craig_mq.core.config import (
 )
 from craig_mq.core.delivery import Delivery
 from craig_mq.core.errors import DlqConfigError
+from craig_mq.core.handler_kind import validate_handler
 from craig_mq.core.topology import DEAD_LETTER_EXCHANGE, EVENTS_EXCHANGE, event_topology
 from craig_mq.observe.events import Observer
 from craig_mq.runtime.arm_memory import ArmMemory
@@ -102,7 +103,8 @@ async def subscribe(
     within settle_timeout + abort_grace; the rest stays with the broker.
     """
     try:
-        validate_kinds(handler, config=(config, SubscriptionConfig), options=(options, SubscriptionOptions))
+        validate_handler(handler)
+        validate_kinds(config=(config, SubscriptionConfig), options=(options, SubscriptionOptions))
         validate_queue(queue, binding_keys)
         validate_exchange(exchange)
     except DlqConfigError as error:

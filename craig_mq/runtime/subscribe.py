@@ -16,6 +16,7 @@ from craig_mq.core.config import (
     validate_names,
 )
 from craig_mq.core.errors import DlqConfigError
+from craig_mq.core.handler_kind import validate_handler
 from craig_mq.core.route import is_canonical
 from craig_mq.core.topology import topology_for
 from craig_mq.observe.events import Observer
@@ -62,7 +63,8 @@ async def subscribe_dlq(
     Cancelled: both arms are cancelled, main first, each within settle_timeout + abort_grace.
     """
     try:
-        validate_kinds(handler, config=(config, DlqRetryConfig), options=(options, SubscriptionOptions))
+        validate_handler(handler)
+        validate_kinds(config=(config, DlqRetryConfig), options=(options, SubscriptionOptions))
         validate_names(queue, binding_keys, options.return_route)
     except DlqConfigError as error:
         raise SubscribeDlqError(SubscribeErrorKind.CONFIG, error) from error

@@ -144,6 +144,19 @@ def test_depths_need_nothing_but_amqp(bench) -> None:
     assert "missing" in bench.run("status", exit_code=1).output
 
 
+def test_a_watch_into_a_pipe_prints_every_look(bench, monkeypatch) -> None:
+    """Where no terminal can be redrawn, each look is printed below the one before."""
+    looks = iter((1, 2))
+
+    def sleep(_seconds: float) -> None:
+        if next(looks, "over") == "over":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    printed = bench.run("status", "--watch", exit_code=130).output
+    assert printed.count("security.dlq.parking") == 3
+
+
 def test_held_messages_come_from_the_management_api(bench, monkeypatch) -> None:
     """What consumers hold is unknown to AMQP, and counted where a management API is given."""
     bench.fill(bench.capture())

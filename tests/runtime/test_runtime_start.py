@@ -33,6 +33,10 @@ def not_async(number, letter):
     """Return no awaitable."""
 
 
+async def two_arguments(first, second):
+    """Take one argument too many."""
+
+
 class NotAsync:
     """Has a handler that returns no awaitable."""
 
@@ -56,6 +60,10 @@ class NotAsync:
         ({"handler": lambda _: None}, "handler"),
         ({"handler": partial(not_async, 1)}, "handler"),
         ({"handler": NotAsync().handle}, "handler"),
+        ({"handler": NotAsync}, "handler"),
+        ({"handler": two_arguments}, "handler"),
+        ({"handler": partial(two_arguments, 1, 2)}, "handler"),
+        ({"handler": lambda one: two_arguments(one, 2)}, "handler"),
     ],
 )
 async def test_bad_names_are_refused_before_dialling(autojump_clock, rig, arguments, field):
