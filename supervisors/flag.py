@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
 
 class Flag:
-    """As ``trio.Event``, at a fifth of its size until somebody waits: Trio's holds a set of its waiters."""
+    """As ``trio.Event``, at a fifth of its size until somebody waits, and at half of it then."""
 
-    __slots__ = ("_awaited", "_raised")
+    __slots__ = ("_raised", "_waiting")
 
     def __init__(self) -> None:
         self._raised = False
-        self._awaited: trio.Event | None = None
+        self._waiting: tuple[trio.lowlevel.Task, ...] = ()
 
     def is_set(self) -> bool:
         """True once set."""
         return self._raised
 
     def set(self) -> None:
-        """Set it, for good, and wake every waiter."""
+        """Set it, for good, and wake every waiter, in the order of their coming."""
         self._raised = True
-        if self._awaited is not None:
-            self._awaited.set()
+        waiting, self._waiting = self._waiting, ()
+        for task in waiting:
+            trio.lowlevel.reschedule(task)
 
     async def wait(self) -> None:
         """Return once set; at least one checkpoint. Cancelling it leaves nothing behind."""
         if self._raised:
             await trio.lowlevel.checkpoint()
             return
-        if self._awaited is None:
-            self._awaited = trio.Event()
-        await self._awaited.wait()
+        task = trio.lowlevel.current_task()
+        self._waiting = (*self._waiting, task)
+        await trio.lowlevel.wait_task_rescheduled(partial(self._leave, task))
+
+    def _leave(self, leaving: trio.lowlevel.Task, _: object) -> trio.lowlevel.Abort:
+        self._waiting = tuple(task for task in self._waiting if task is not leaving)
+        return trio.lowlevel.Abort.SUCCEEDED

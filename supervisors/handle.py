@@ -46,7 +46,7 @@ class Handle:
         self.path = path
         self._mailbox = Mailbox()
         self._closed = Flag()
-        self._change: trio.Event | None = None  # made by whoever waits for one
+        self._changing = Flag()
         self._tickets = itertools.count(1)
         self._pending: dict[int, PendingAnswer] = {}
         self._roster: Roster | None = None
@@ -118,9 +118,7 @@ class Handle:
         while not self.ready:
             if self._closed.is_set():
                 raise ClosedError(f"{self.path} ended before it was ready")
-            if self._change is None:
-                self._change = trio.Event()
-            await self._change.wait()
+            await self._changing.wait()
 
     def snapshot(self) -> SupervisorSnapshot:
         """The subtree as it is now; consistent, never waits, legal after the end (S55)."""
@@ -182,6 +180,5 @@ class Handle:
 
     def _announce(self) -> None:
         """Wake whoever waits for readiness."""
-        if self._change is not None:
-            change, self._change = self._change, None
-            change.set()
+        changed, self._changing = self._changing, Flag()
+        changed.set()

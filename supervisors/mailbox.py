@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Awaitable
 
 from supervisors.flag import Flag
 from supervisors.inputs import Input
@@ -27,9 +28,9 @@ class Mailbox:
         self._wakeup = Flag()
         return taken
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """Return once something is posted; at least one checkpoint, also if something is already there."""
-        await self._wakeup.wait()
+        return self._wakeup.wait()
 
 
 class Timers:

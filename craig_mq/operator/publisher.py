@@ -42,7 +42,6 @@ class Publisher:
             _NothingToLearn(),
             confirm_timeout=CONFIRM_TIMEOUT_S,
             blockage=Blockage(lambda _: None),
-            on_lost=lambda _: None,
         )
 
     async def publish(self, publication: Publication) -> Confirmation:

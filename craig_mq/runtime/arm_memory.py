@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import attrs
 
@@ -18,6 +19,9 @@ from craig_mq.observe.events import Arm
 
 KEPT_WHOLE_BYTES = 4 * 1024
 """Up to here a confirmed delivery is kept as it is, and identified only once a redelivery asks."""
+
+_NONE_YET: Final[deque[Delivery]] = deque(maxlen=0)
+"""Stands in for a deque of one's own, which takes 760 bytes, until there is something to remember."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -40,7 +44,7 @@ class ArmMemory:
     blocked: str | None = None
     last_end: SessionEnd | None = None
     _confirmed: ConfirmedUnacked = attrs.Factory(ConfirmedUnacked)
-    _recent: deque[Delivery] = attrs.Factory(lambda: deque(maxlen=MAX_CONFIRMED_UNACKED))
+    _recent: deque[Delivery] = _NONE_YET
 
     def went_up(self) -> None:
         """Note that a session consumes."""
@@ -68,6 +72,8 @@ class ArmMemory:
     def confirmed(self, delivery: Delivery) -> None:
         """Remember that a copy of this delivery is confirmed; its ack may yet fail (decisions, 8)."""
         if len(delivery.body) <= KEPT_WHOLE_BYTES:
+            if self._recent is _NONE_YET:
+                self._recent = deque(maxlen=MAX_CONFIRMED_UNACKED)
             self._recent.append(delivery)
         else:
             self._confirmed.remember(delivery_identity(delivery))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
 from craig_mq.core.close import CloseReason
 from craig_mq.core.session_end import SessionEnd, classify_end
+from craig_mq.runtime.on_demand import nobody
 
 
 class Ending:
     """The end of one session while it comes to be. Everything here is synchronous.
 
-    ``noted`` says whether the session is ending.
+    ``noted`` says whether the session is ending. ``wanted`` is called when it is, so that somebody sees
+    the session to its end; it may be called before by whoever begins what would not notice.
     """
 
     def __init__(self) -> None:
         self.noted = False
         self._waiting: trio.CancelScope | None = None
+        self.wanted: Callable[[], None] = nobody
         self._lost: tuple[SessionEnd, str] | None = None
         self._failure: str | None = None
         self._drained = False
@@ -59,6 +64,7 @@ class Ending:
 
     def _note(self) -> None:
         self.noted = True
+        self.wanted()
         if self._waiting is not None:
             self._waiting.cancel(reason="the session is ending")
 

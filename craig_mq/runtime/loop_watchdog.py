@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import trio
 
@@ -15,10 +14,10 @@ TOLERATED_S = 1.0
 
 
 class _LoopWatch(trio.abc.Instrument):
-    """Times each pass of the loop over its ready tasks, in real seconds."""
+    """Times each pass of the loop over its ready tasks, in real seconds, once for all that listen."""
 
-    def __init__(self, blocked: Callable[[float], None], monotonic: Callable[[], float]) -> None:
-        self._blocked = blocked
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.listeners: dict[tuple[Reporter, str], None] = {}
         self._monotonic = monotonic
         self._running_since = monotonic()
 
@@ -30,23 +29,44 @@ class _LoopWatch(trio.abc.Instrument):
         """Every ready task has had its step."""
         seconds = self._monotonic() - self._running_since
         if seconds > TOLERATED_S:
-            self._blocked(seconds)
+            for reporter, queue in list(self.listeners):
+                reporter.emit(LoopBlocked(queue, seconds))
 
 
-@contextmanager
-def watching_loop(
-    reporter: Reporter, queue: str, *, monotonic: Callable[[], float] | None = time.monotonic
-) -> Generator[None, None, None]:
-    """Report each pass of Trio's loop that took over a second of real time, while the block runs.
+_watches: trio.lowlevel.RunVar[dict[Callable[[], float], _LoopWatch]] = trio.lowlevel.RunVar("watches")
 
-    Without a ``monotonic`` clock (in seconds) nothing is watched.
+
+class WatchingLoop:
+    """Reports each pass of Trio's loop that took over a second of real time, for the length of the block.
+
+    Without a ``monotonic`` clock (in seconds) nothing is watched. All that use one clock share one watch.
     """
-    if monotonic is None:
-        yield
-        return
-    watch = _LoopWatch(lambda seconds: reporter.emit(LoopBlocked(queue, seconds)), monotonic)
-    trio.lowlevel.add_instrument(watch)
-    try:
-        yield
-    finally:
-        trio.lowlevel.remove_instrument(watch)
+
+    __slots__ = ("_listener", "_monotonic")
+
+    def __init__(
+        self, reporter: Reporter, queue: str, *, monotonic: Callable[[], float] | None = time.monotonic
+    ) -> None:
+        self._listener = (reporter, queue)
+        self._monotonic = monotonic
+
+    def __enter__(self) -> None:
+        if self._monotonic is None:
+            return
+        watches = _watches.get({})
+        _watches.set(watches)
+        watch = watches.get(self._monotonic)
+        if watch is None:
+            watch = watches[self._monotonic] = _LoopWatch(self._monotonic)
+            trio.lowlevel.add_instrument(watch)
+        watch.listeners[self._listener] = None
+
+    def __exit__(self, *_: object) -> None:
+        if self._monotonic is None:
+            return
+        watches = _watches.get()
+        watch = watches[self._monotonic]
+        del watch.listeners[self._listener]
+        if not watch.listeners:
+            del watches[self._monotonic]
+            trio.lowlevel.remove_instrument(watch)

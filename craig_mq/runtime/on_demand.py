@@ -48,9 +48,9 @@ class OnDemand:
         for job in self._jobs:
             job.owner.wanted = nobody
 
-    def offer(self, owner: Wanting, run: Callable[[], Awaitable[None]]) -> None:
-        """Start ``run`` whenever ``owner`` wants it and it does not run."""
-        job = _Job(self, owner, run)
+    def offer(self, owner: Wanting, run: Callable[[], Awaitable[None]], *, once: bool = False) -> None:
+        """Start ``run`` whenever ``owner`` wants it and it does not run; or ``once`` in all."""
+        job = _Job(self, owner, run, once)
         self._jobs.append(job)
         owner.wanted = job.start
 
@@ -68,12 +68,15 @@ class OnDemand:
 class _Job:
     """One ``offer``: while it runs nobody needs to want it."""
 
-    __slots__ = ("_on_demand", "_run", "owner")
+    __slots__ = ("_on_demand", "_once", "_run", "owner")
 
-    def __init__(self, on_demand: OnDemand, owner: Wanting, run: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, on_demand: OnDemand, owner: Wanting, run: Callable[[], Awaitable[None]], once: bool
+    ) -> None:
         self._on_demand = on_demand
         self.owner = owner
         self._run = run
+        self._once = once
 
     def start(self) -> None:
         self.owner.wanted = nobody
@@ -82,5 +85,5 @@ class _Job:
     async def _until_done(self) -> None:
         await self._run()
         # No checkpoint lies between the last look for something to do and this.
-        if self._on_demand.open:
+        if self._on_demand.open and not self._once:
             self.owner.wanted = self.start

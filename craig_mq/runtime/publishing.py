@@ -28,6 +28,10 @@ LARGE_BODY_BYTES = 1024 * 1024
 """From here a body travels alone on a channel of its own: a refused size costs its neighbours' confirms."""
 
 
+def _to_nobody(_: CloseReason) -> None:
+    """Stand in where nobody asks why the connection ended."""
+
+
 class Publishing:
     """Publishes for one session, on one connection opened at the first publish.
 
@@ -44,7 +48,7 @@ class Publishing:
         *,
         confirm_timeout: float,
         blockage: Blockage,
-        on_lost: Callable[[CloseReason], None],
+        on_lost: Callable[[CloseReason], None] = _to_nobody,
     ) -> None:
         self._broker = broker
         self._options = options
@@ -52,7 +56,7 @@ class Publishing:
         self._late = Unconfirmed(f"no confirm within {confirm_timeout:g} s")
         self._bounds = Deadlines(confirm_timeout, self._late.reason)
         self._blockage = blockage
-        self._on_lost = on_lost
+        self.on_lost = on_lost
         self._wanted = Flag()
         self._opened = Flag()
         self._stop = Flag()
@@ -64,8 +68,7 @@ class Publishing:
         self._large: Channel | None = None
         self._opening_failed = "the session is ending"
         self._was_open = False
-        self._one_large = trio.Lock()
-        self._one_alone = trio.Lock()
+        self._turns: dict[str, trio.Lock] = {}
         self._unresolved = False
         self._gate_open = True
         self._quiet = Flag()
@@ -83,9 +86,8 @@ class Publishing:
 
     def open(self) -> None:
         """Let ``run`` connect now, before the first publish."""
-        if not self._wanted.is_set():
-            self._wanted.set()
-            self.wanted()
+        self._wanted.set()
+        self.wanted()
 
     async def wait_resolved(self) -> None:
         """Return once no publish waits for its confirm."""
@@ -210,7 +212,7 @@ class Publishing:
 
     async def _in_turn(self, scope: trio.CancelScope, publication: Publication) -> Confirmation:
         if self._memory.publish_alone_first:
-            async with self._one_alone:
+            async with self._turn("alone"):
                 if self._memory.publish_alone_first:
                     return await self._publish(scope, publication)
             # Whoever waited finds the way cleared by the first one's confirm.
@@ -222,8 +224,12 @@ class Publishing:
             await self._opened.wait()
         if len(publication.body) < LARGE_BODY_BYTES:
             return await self._confirmed(scope, self._channel, publication)
-        async with self._one_large:
+        async with self._turn("large"):
             return await self._confirmed(scope, await self._large_channel(), publication)
+
+    def _turn(self, kind: str) -> trio.Lock:
+        """Return the lock of those that must go one by one; most sessions never need it."""
+        return self._turns.setdefault(kind, trio.Lock())
 
     async def _large_channel(self) -> Channel | None:
         connection = self._connection
@@ -271,7 +277,7 @@ class Publishing:
             self._quiet.set()
 
     async def _watch_closed(self, channel: Channel) -> None:
-        self._on_lost(await channel.wait_closed())
+        self.on_lost(await channel.wait_closed())
 
     async def _watch_blocked(self, connection: Connection) -> None:
         while True:

@@ -3,6 +3,7 @@
 # flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
+from functools import partial
 from typing import Generic
 
 import trio
@@ -62,16 +63,26 @@ class QueueConsumer(Generic[F]):
                 on_demand.offer(self._bounds, self._bounds.run)
                 on_demand.offer(self._copies, self._copies.run)
                 on_demand.offer(self._live.blockage, self._sit_out_blockage)
+                on_demand.offer(self._live.ending, partial(self._see_to_end, tasks), once=True)
                 self._live.shutdown.listen(lambda _: on_demand.start(self._drain))
-                self._start_worker(tasks)
                 self._intake.reinforce = self._reinforce
-                try:
-                    await self._live.wait_ending()
-                finally:
-                    tasks.start_soon(self._report_stuck)
-                tasks.start_soon(self._live.watch_channel)
-                await self._wind_down()
-            tasks.cancel_scope.cancel(reason="the session is over")
+                await self._new_worker().run(self._worker_ended)
+                self._live.ending.wanted()
+                await trio.sleep_forever()
+
+    async def _see_to_end(self, tasks: trio.Nursery) -> None:
+        """Wait for the session's end, then end its work and the nursery.
+
+        It begins with the first delivery, or when consuming is given up for a while: until then the
+        worker that waits for a delivery is the one that hears of the channel's end.
+        """
+        try:
+            await self._live.wait_ending()
+        finally:
+            tasks.start_soon(self._report_stuck)
+        tasks.start_soon(self._live.watch_channel)
+        await self._wind_down()
+        tasks.cancel_scope.cancel(reason="the session is over")
 
     def leave(self) -> None:
         """Account for what stays unsettled."""
@@ -90,7 +101,7 @@ class QueueConsumer(Generic[F]):
         consumer = await self._live.channel.consume(self._live.plan.queue, prefetch=self._options.prefetch)
         self._intake.attach(consumer)
 
-    def _start_worker(self, tasks: trio.Nursery) -> None:
+    def _new_worker(self) -> Worker[F]:
         worker = Worker[F](
             self,
             self._live.ending,
@@ -102,14 +113,15 @@ class QueueConsumer(Generic[F]):
         )
         self._workers.append(worker)
         self._working += 1
-        tasks.start_soon(worker.run, self._worker_ended)
+        return worker
 
     def _reinforce(self) -> None:
         """Start one worker more where all are busy, up to ``concurrency``; then there is no more to ask."""
+        self._live.ending.wanted()
         if self._tasks is None or self._intake.somebody_waits:
             return
         if len(self._workers) < self._options.concurrency:
-            self._start_worker(self._tasks)
+            self._tasks.start_soon(self._new_worker().run, self._worker_ended)
         else:
             self._intake.reinforce = None
 
@@ -130,6 +142,7 @@ class QueueConsumer(Generic[F]):
 
     async def _drain(self) -> None:
         """Take nothing more, give handlers their time, settle what finished (decisions, 5)."""
+        self._live.ending.wanted()
         self._intake.stop()
         try:
             if not self._settles_last:
@@ -150,6 +163,7 @@ class QueueConsumer(Generic[F]):
 
     async def _stop_consuming(self) -> None:
         """Cancel the consumer, then requeue what it had buffered: the other order leaks the head."""
+        self._live.ending.wanted()
         for delivery in await self._intake.pause():
             self._live.settler.requeue(delivery.delivery_tag, self._requeued)
 

@@ -65,14 +65,23 @@ class ParkingReplayer:
         async with trio.open_nursery() as tasks:
             with OnDemand(tasks) as on_demand:
                 on_demand.offer(self._quiet, self._quiet.run)
+                on_demand.offer(self._live.ending, partial(self._see_to_end, tasks), once=True)
                 self._live.shutdown.listen(lambda _: on_demand.start(self._stop))
-                tasks.start_soon(self._replay)
-                await self._live.wait_ending()
-                tasks.start_soon(self._live.watch_channel)
-                with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
-                    await self._live.publishing.wait_resolved()
-                    await self._settle_last()
-            tasks.cancel_scope.cancel(reason="the session is over")
+                await self._replay()
+                self._live.ending.wanted()
+                await trio.sleep_forever()
+
+    async def _see_to_end(self, tasks: trio.Nursery) -> None:
+        """Wait for the session's end, give a publish under way the settlement bound, end the nursery.
+
+        It begins with the first delivery: until then the wait for one hears of the channel's end.
+        """
+        await self._live.wait_ending()
+        tasks.start_soon(self._live.watch_channel)
+        with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
+            await self._live.publishing.wait_resolved()
+            await self._settle_last()
+        tasks.cancel_scope.cancel(reason="the session is over")
 
     async def _settle_last(self) -> None:
         """Let a reply of the queue follow the last ack, which a close could lose on quorum (decisions, 5)."""
@@ -92,6 +101,7 @@ class ParkingReplayer:
 
     async def _stop(self) -> None:
         """Wake whatever waits; a publish under way gets the drain's time, and its ack."""
+        self._live.ending.wanted()
         self._waiting.cancel(reason="the subscription shuts down")
         with trio.move_on_after(self._plan.options.drain_timeout.total_seconds()):
             await self._live.publishing.wait_resolved()
@@ -102,6 +112,7 @@ class ParkingReplayer:
             while not self._stopping:
                 delivery = await self._take()
                 if delivery is not None:
+                    self._live.ending.wanted()
                     await self._deal_with(delivery)
         except TransportError as error:
             self._live.failed(error)

@@ -8,12 +8,13 @@ is gone from the broker, or reset (S4).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import attrs
 import trio
 
-from craig_mq.core.close import ChannelClose, CloseReason
+from craig_mq.core.close import ChannelClose
 from craig_mq.core.errors import DlqConfigError
 from craig_mq.core.session_end import SessionEnd
 from craig_mq.observe.events import BlockedChanged, SessionDown, SessionRefused, SessionUp
@@ -119,35 +120,39 @@ class Session:
             abort=connection.abort,
         )
 
-        def lost(reason: CloseReason) -> None:
-            live.lost(reason)
-
         publishing = Publishing(
             self.plan.broker,
             connection_options(self.plan, f"{self.arm.name} publishing"),
             self.arm,
             confirm_timeout=options.confirm_timeout.total_seconds(),
             blockage=blockage,
-            on_lost=lost,
         )
-
-        def report_up() -> None:
-            self.arm.went_up()
-            context.started()
-            self.plan.gate.up(self.arm.name)
-            self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, context.generation))
-
         live = LiveSession(
-            self.plan, self.arm, channel, settler, publishing, blockage, ending, context.shutdown, report_up
+            self.plan,
+            self.arm,
+            channel,
+            settler,
+            publishing,
+            blockage,
+            ending,
+            context.shutdown,
+            partial(self._up, context),
         )
+        publishing.on_lost = live.lost
         return live
+
+    def _up(self, context: ChildContext) -> None:
+        self.arm.went_up()
+        context.started()
+        self.plan.gate.up(self.arm.name)
+        self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, context.generation))
 
     async def _run(self, work: Work, live: LiveSession) -> None:
         async with trio.open_nursery() as writers:
             try:
                 with OnDemand(writers) as on_demand:
                     on_demand.offer(live.settler, live.settler.run)
-                    on_demand.offer(live.publishing, live.publishing.run)
+                    on_demand.offer(live.publishing, live.publishing.run, once=True)
                     await work.run()
             except TransportError as error:
                 live.failed(error)

@@ -20,7 +20,7 @@ from craig_mq.runtime.errors import (
     crash_of,
 )
 from craig_mq.runtime.handle import SubscriptionHandle
-from craig_mq.runtime.loop_watchdog import watching_loop
+from craig_mq.runtime.loop_watchdog import WatchingLoop
 from craig_mq.runtime.plan import SessionPlan
 from supervisors import Supervisor
 
@@ -58,7 +58,7 @@ class SubscriptionTask(Generic[H]):
     async def _until_ended(self) -> Exception | None:
         """Return what ended the subscription, None for a shutdown. Cancellation passes through."""
         plan = self.plan
-        with watching_loop(plan.reporter, plan.queue, monotonic=plan.sources.monotonic):
+        with WatchingLoop(plan.reporter, plan.queue, monotonic=plan.sources.monotonic):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._start)
                 await self._run_tree()

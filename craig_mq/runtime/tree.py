@@ -28,6 +28,7 @@ from supervisors.state import ChildState
 
 ROOT = "subscription"
 SESSION = "session"
+_CRASHES = frozenset({EndClass.FAILED})
 _MARGIN_S = 1.0
 """How much later than what it watches over a deadline higher up falls."""
 
@@ -74,9 +75,7 @@ def arm_spec(plan: SessionPlan, name: Arm, session: Body) -> ChildSpec:
         # Zero crashes are forgiven; the ends that a session returns are not counted, nor limited.
         max_restarts=0,
     )
-    arm = SupervisorSpec(
-        name=name, children=(child,), max_restarts=None, counted=frozenset({EndClass.FAILED})
-    )
+    arm = SupervisorSpec(name=name, children=(child,), max_restarts=None, counted=_CRASHES)
     return ChildSpec(
         name,
         supervised(arm),

@@ -17,7 +17,7 @@ from craig_mq.core.outcome import ACKED, Unconfirmed
 from craig_mq.observe.events import InflightChanged, LoopBlocked, SubscriptionEnded
 from craig_mq.runtime.arm_memory import KEPT_WHOLE_BYTES, ArmMemory
 from craig_mq.runtime.intake import Intake
-from craig_mq.runtime.loop_watchdog import watching_loop
+from craig_mq.runtime.loop_watchdog import WatchingLoop
 from craig_mq.runtime.reporting import Reporter
 from craig_mq.runtime.sources import Sources, system_uuid7
 
@@ -74,7 +74,7 @@ async def test_a_raising_observer_does_not_disturb_a_subscription(autojump_clock
 async def test_a_blocking_handler_is_reported():
     """HB-01: a pass of the loop that takes over a second is reported with its length."""
     heard = []
-    with watching_loop(Reporter(heard.append), "q"):
+    with WatchingLoop(Reporter(heard.append), "q"):
         await trio.lowlevel.checkpoint()
         time.sleep(1.2)  # noqa: ASYNC251 - blocking the loop is what this is about
         await trio.lowlevel.checkpoint()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import outcome
 import trio
@@ -15,6 +16,9 @@ import trio
 from craig_mq.core.close import CloseReason, LocalClose
 from craig_mq.core.delivery import Delivery
 from craig_mq.transport.errors import ClosedError
+
+_EMPTY: Final[deque[Delivery]] = deque(maxlen=0)
+"""Stands in for a buffer of one's own, which takes 760 bytes, until something is delivered."""
 
 
 class NativeConsumer:
@@ -29,7 +33,7 @@ class NativeConsumer:
         self._tag = tag
         self.queue = queue
         self._cancel = cancel
-        self._buffer: deque[Delivery] = deque()
+        self._buffer = _EMPTY
         self._waiting: dict[trio.lowlevel.Task, None] = {}
         self._waking = False
         self.ended: CloseReason | None = None
@@ -41,6 +45,8 @@ class NativeConsumer:
 
     def offer(self, delivery: Delivery) -> None:
         """Take a delivery from the channel."""
+        if self._buffer is _EMPTY:
+            self._buffer = deque()
         self._buffer.append(delivery)
         if self._waiting and not self._waking:
             self._wake_one()
