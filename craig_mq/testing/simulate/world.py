@@ -156,8 +156,10 @@ class World:
 
     async def _follow_agenda(self, until: float) -> None:
         while self._agenda and self._agenda[0][0] <= until:
-            await trio.sleep_until(self._agenda[0][0])
-            heapq.heappop(self._agenda)[2]()
+            due = self._agenda[0][0]
+            await trio.sleep_until(due)
+            while self._agenda and self._agenda[0][0] <= due:
+                heapq.heappop(self._agenda)[2]()
         await trio.sleep_until(until)
 
     async def _settle(self) -> tuple[str, ...]:

@@ -226,7 +226,7 @@ class MemoryChannel:
 
     def _settle(self, operation: Operation, delivery_tag: int, work: Callable[[ServedChannel], None]) -> None:
         failures: list[TransportError] = []
-        command = partial(carry_out, self.served, work, Reply[None]())
+        command = partial(carry_out, self.served, work, Reply())
         name = self.served.ledger.queue_of(delivery_tag)
         self._connection.issue(operation, name, self, command, failures.append)
         if failures:
@@ -235,4 +235,4 @@ class MemoryChannel:
     def _tell(self, work: Callable[[ServedChannel], None]) -> None:
         """Clean up at the broker, behind whatever is still on its way there."""
         if self._closed is None:
-            self.served.connection.inward.push(partial(carry_out, self.served, work, Reply[None]()))
+            self.served.connection.inward.push(partial(carry_out, self.served, work, Reply()))
