@@ -176,9 +176,10 @@ class Settler:
                 await self._abort_stuck_flush()
             self._guarded = False
         finally:
-            with trio.CancelScope(shield=True) as scope:
-                scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace
-                await self._abort_stuck_flush()
+            if self._flush_deadline is not None:
+                with trio.CancelScope(shield=True) as scope:
+                    scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace
+                    await self._abort_stuck_flush()
 
     async def _abort_stuck_flush(self) -> None:
         """Abort the transport if the flush under way outlives its bound and the grace (S42)."""

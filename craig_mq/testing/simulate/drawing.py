@@ -130,4 +130,6 @@ def _replica(chance: random.Random, stage: Stage, *, quorum: bool, at: float) ->
     )
     # Evolving converts and validates again, as the constructor does.
     changed: Any = attrs.evolve
-    return Replica(at, changed(config, **stage.config), changed(options, **stage.options))
+    config = changed(config, **stage.config) if stage.config else config
+    options = changed(options, **stage.options) if stage.options else options
+    return Replica(at, config, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal, TypeAlias
 
 import attrs
@@ -32,6 +33,7 @@ def connection_name(role: str, replica: int = 0) -> str:
     return f"craig_mq {QUEUE} {role}{f' @{replica}' if replica else ''}"
 
 
+@cache
 def role_and_replica(name: str) -> tuple[str, int]:
     """Return what ``connection_name`` was given."""
     role, _, replica = name.removeprefix(f"craig_mq {QUEUE} ").partition(" @")

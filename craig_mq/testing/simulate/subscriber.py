@@ -77,7 +77,8 @@ class Subscriber:
                 except Exception as error:  # noqa: BLE001 - the checkers judge what ended it
                     crash = repr(error)
             world.lives.append(Life(self._number, tuple(self._events), crash))
-            await trio.sleep(RESTART_PAUSE_S)
+            if not world.closing:
+                await trio.sleep(RESTART_PAUSE_S)
         self.ended.set()
 
     def shutdown(self) -> None:
@@ -124,7 +125,7 @@ class Subscriber:
         """Connect, noting what else is still connected at that moment."""
         role, _ = role_and_replica(options.name)
         self._world.broker.note(Dialled(self._number, role, tuple(self.open_roles), self.handling))
-        named = attrs.evolve(options, name=connection_name(role, self._number))
+        named = attrs.evolve(options, name=connection_name(role, self._number)) if self._number else options
         return _Watched(self, role, self._world.broker.connect(named))
 
     # --- its handler ------------------------------------------------------------------------------

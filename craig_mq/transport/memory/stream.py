@@ -26,6 +26,9 @@ class Stream:
 
     def push(self, item: Callable[[], None]) -> None:
         """Let an item take effect in its turn."""
+        if self.free:
+            item()
+            return
         held, self._held = self._held, None
         self._waiting.append(item)
         if held is not None:

@@ -71,6 +71,13 @@ class Timers:
         """Do things when they are due, until cancelled."""
         while True:
             self.run_due()
-            due = self._heap[0][0] if self._heap else math.inf
-            with trio.move_on_at(due):
-                await self._earlier.park()
+            with trio.CancelScope(deadline=self._next_due) as until_due:
+                # A scope costs more than a change of its deadline, and most often something comes earlier.
+                while not until_due.cancel_called:
+                    await self._earlier.park()
+                    self.run_due()
+                    until_due.deadline = self._next_due
+
+    @property
+    def _next_due(self) -> float:
+        return self._heap[0][0] if self._heap else math.inf
