@@ -36,7 +36,6 @@ class Deadlines:
         self.seconds = seconds
         self._reason = reason
         self._due: dict[Bounded, float] = {}
-        self._last_due = 0.0
         self._still_since: float | None = None
         self._went_on = Flag()
         self._watched = False
@@ -50,7 +49,7 @@ class Deadlines:
 
     def begin(self, scope: Bounded, now: float) -> None:
         """Bound ``scope``, counted from ``now`` by Trio's clock."""
-        self._due[scope] = self._last_due = now + self.seconds
+        self._due[scope] = now + self.seconds
         if not self._watched:
             self.wanted()
 
@@ -92,8 +91,8 @@ class Deadlines:
                     del self._due[scope]
                     scope.cancel(reason=self._reason)
             else:
-                # Short bounds, one after the other, wake nobody: only a pause as long as a bound ends the
-                # watch, and until the last one begun would have been due there is none.
-                if self._last_due <= trio.current_time():
+                # Whatever begins meanwhile is not due before; so short bounds, one after the other, wake
+                # nobody, and only a pause as long as a bound ends the watch.
+                await trio.sleep(self.seconds)
+                if not self._due:
                     return
-                await trio.sleep_until(self._last_due)
