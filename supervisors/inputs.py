@@ -113,11 +113,13 @@ Input: TypeAlias = (
 Derived: TypeAlias = Reached | WalkOver
 Request: TypeAlias = StartChild | TerminateChild | RestartChild | DeleteChild
 
+_ABOUT_NO_CHILD = (BringUp, DrainRequested, CancelRequested, WalkOver)
+
 
 def child_of(event: Input | Derived) -> str | None:
     """The id of the child an input speaks of."""
     if isinstance(event, StartChild):
         return event.spec.id
-    if isinstance(event, BringUp | DrainRequested | CancelRequested | WalkOver):
+    if isinstance(event, _ABOUT_NO_CHILD):
         return None
     return event.child

@@ -19,6 +19,8 @@ from craig_mq.transport.memory.trace import (
     OutcomeTold,
 )
 
+_BEGINNINGS = (Invoked, OutcomeTold)
+
 
 def attempts_per_receipt(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
     """One receipt is handled at most ``handler_attempts`` times, and its body is intact each time."""
@@ -42,13 +44,16 @@ def no_retry_after_shutdown(evidence: Evidence, _: dict[int, Story]) -> Iterator
     """Once a shutdown was asked for, no retry is made: what sleeps stays unacked (ADR-059 §retry)."""
     stopping: set[int] = set()
     for record in evidence.trace:
-        match record:
-            case Noted(what=ShutdownAsked(replica)):
+        if not isinstance(record, Noted):
+            continue
+        match record.what:
+            case Invoked(replica=replica, attempt=attempt):
+                if attempt > 1 and replica in stopping:
+                    yield f"replica {replica} retries at {record.at:g} s, after its shutdown was asked for"
+            case ShutdownAsked(replica):
                 stopping.add(replica)
-            case Noted(what=Dialled(replica=replica, role="main")):
+            case Dialled(replica=replica, role="main"):
                 stopping.discard(replica)
-            case Noted(what=Invoked(replica=replica, attempt=attempt)) if attempt > 1 and replica in stopping:
-                yield f"replica {replica} retries at {record.at:g} s, after its shutdown was asked for"
             case _:
                 pass
 
@@ -108,9 +113,7 @@ def _returned_after_work(facts: list[Fact]) -> int:
     count = 0
     unread: set[int] = set()
     for fact in facts:
-        if isinstance(fact, Invoked | OutcomeTold) or (
-            isinstance(fact, MessagePublished) and fact.connection
-        ):
+        if isinstance(fact, _BEGINNINGS) or (isinstance(fact, MessagePublished) and fact.connection):
             begun = True
             count += len(unread)
             unread.clear()

@@ -16,6 +16,7 @@ from craig_mq.transport.memory.trace import Noted
 
 MIN_DELAY_S = 0.05
 _TOLERANCE_S = 1e-6
+_HEARD = (SessionUp, SessionDown, BackoffChanged)
 
 
 def no_overlap(evidence: Evidence, _: dict[int, Story]) -> Iterator[str]:
@@ -76,18 +77,18 @@ def _backoff_of(life: Life, arm: str, options: SubscriptionOptions) -> Iterator[
     law = _Law(options)
     expected: float | None = None
     for at, event in life.events:
+        if not isinstance(event, _HEARD) or event.arm != arm:
+            continue
         match event:
-            case SessionUp(arm=heard) if heard == arm:
+            case SessionUp():
                 law.up_at = at
                 if expected is not None and at < law.down_at + expected - _TOLERANCE_S:
                     yield f"replica {life.replica}, {arm}: up at {at:g} s, {expected:g} s were due"
-            case SessionDown(arm=heard, end=end) if heard == arm:
+            case SessionDown(end=end):
                 expected = law.after(end, at)
-            case BackoffChanged(arm=heard, seconds=seconds) if heard == arm and seconds > 0:
-                if expected is None or abs(seconds - expected) > _TOLERANCE_S:
+            case BackoffChanged(seconds=seconds):
+                if seconds > 0 and (expected is None or abs(seconds - expected) > _TOLERANCE_S):
                     yield f"replica {life.replica}, {arm}, {at:g} s: waits {seconds:g} s, not {expected} s"
-            case _:
-                pass
 
 
 def progress(evidence: Evidence, _: dict[int, Story]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 
 import attrs
@@ -34,24 +34,21 @@ def conservation(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]
 
 
 def _last_copy_kept(story: Story) -> Iterator[str]:
-    live: Counter[tuple[int, str]] = Counter()
-    committed = False
+    live: defaultdict[tuple[int, str], int] = defaultdict(int)
     for fact in story.facts:
-        match fact:
-            case MessagePublished(serial=serial, queues=queues):
-                live.update((serial, queue) for queue in queues)
-            case MessageRequeued(connection=0, serial=serial, queue=queue):
-                live[serial, queue] += 1  # a crash brought an acked message back
-            case MessageDropped(serial=serial, queue=queue):
-                live[serial, queue] -= 1
-            case Committed():
-                committed = True
-            case MessageAcked(serial=serial, queue=queue):
-                live[serial, queue] -= 1
-                if not committed and not any(count > 0 for count in live.values()):
-                    yield f"letter {story.number}: the ack of its last copy, in {queue}, at {fact.at:g} s"
-            case _:
-                pass
+        if isinstance(fact, MessageAcked):
+            live[fact.serial, fact.queue] -= 1
+            if not any(count > 0 for count in live.values()):
+                yield f"letter {story.number}: the ack of its last copy, in {fact.queue}, at {fact.at:g} s"
+        elif isinstance(fact, Committed):
+            return  # from here on the ledger has it
+        elif isinstance(fact, MessagePublished):
+            for queue in fact.queues:
+                live[fact.serial, queue] += 1
+        elif isinstance(fact, MessageDropped):
+            live[fact.serial, fact.queue] -= 1
+        elif isinstance(fact, MessageRequeued) and not fact.connection:
+            live[fact.serial, fact.queue] += 1  # a crash brought an acked message back
 
 
 @attrs.define(slots=True)
@@ -116,13 +113,14 @@ def _confirm(copies: dict[tuple[int, str], _Copy], routing_key: str, parks: int)
 def settled_once(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str]:
     """No delivery is settled twice, nor by a session that did not receive it."""
     for story in stories.values():
-        taken: Counter[tuple[int, int, str]] = Counter()
+        taken: defaultdict[tuple[int, int, str], int] = defaultdict(int)
         for fact in story.facts:
             if isinstance(fact, MessageDelivered):
                 taken[fact.connection, fact.serial, fact.queue] += 1
             elif isinstance(fact, MessageAcked):
-                taken[fact.connection, fact.serial, fact.queue] -= 1
-                if taken[fact.connection, fact.serial, fact.queue] < 0:
+                receipt = fact.connection, fact.serial, fact.queue
+                taken[receipt] -= 1
+                if taken[receipt] < 0:
                     yield f"letter {story.number}: more acks than receipts on connection {fact.connection}"
     if not _settlements_disturbed(evidence):
         for life in evidence.lives:
@@ -143,6 +141,8 @@ def drain_settles(evidence: Evidence, stories: dict[int, Story]) -> Iterator[str
         for at, event in life.events
         if isinstance(event, SessionDown) and (event.arm, event.end) == ("main", "SHUTDOWN")
     }
+    if not drained:
+        return
     for story in stories.values():
         finished = False
         for fact in story.facts:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
+from functools import lru_cache
 from typing import TypeAlias
 
 import attrs
@@ -34,6 +35,11 @@ Fact: TypeAlias = (
     | Returned
     | Redriven
 )
+
+# Each is looked up once per record: a union would be built anew each time.
+_MOVES = (MessageDelivered, MessageAcked, MessageRequeued, MessageDropped)
+_NOTES = (Invoked, Committed, Returned, Redriven)
+_GONE = (MessageAcked, MessageDropped)
 
 _PARK_COUNT = re.compile(rb'"park_count":(\d+)')
 _CAPTURE = b'"craig_capture"'
@@ -67,45 +73,41 @@ class _Telling:
     def __init__(self, stories: dict[int, Story]) -> None:
         self._stories = stories
         self._of_serial: dict[int, Story] = {}
-        self._live: Counter[tuple[int, str]] = Counter()
+        self._live: defaultdict[tuple[int, str], int] = defaultdict(int)
 
     def tell(self, record: object) -> None:
         """Add one record to the story it belongs to."""
-        match record:
-            case Noted(what=what):
-                self._noted(what)
-            case MessagePublished():
-                self._published(record)
-            case MessageDelivered() | MessageAcked() | MessageRequeued() | MessageDropped():
-                self._moved(record)
-            case OutcomeTold(publication=publication):
-                number = letter_in(publication.body)
-                if number is not None:
-                    self._stories[number].facts.append(record)
-            case _:
-                pass
+        if isinstance(record, Noted):
+            self._noted(record.what)
+        elif isinstance(record, _MOVES):
+            self._moved(record)
+        elif isinstance(record, MessagePublished):
+            self._published(record)
+        elif isinstance(record, OutcomeTold):
+            number = letter_in(record.publication.body)
+            if number is not None:
+                self._stories[number].facts.append(record)
 
     def _noted(self, what: object) -> None:
-        match what:
-            case Invoked() | Committed() | Returned() | Redriven():
-                self._stories[what.letter].facts.append(what)
-                self._stories[what.letter].committed += isinstance(what, Committed)
-            case QueueDeleted(queue):
-                for (serial, where), count in self._live.items():
-                    if where == queue and count > 0 and serial in self._of_serial:
-                        self._of_serial[serial].destroyed = True
-            case _:
-                pass
+        if isinstance(what, _NOTES):
+            story = self._stories[what.letter]
+            story.facts.append(what)
+            story.committed += isinstance(what, Committed)
+        elif isinstance(what, QueueDeleted):
+            for (serial, where), count in self._live.items():
+                if where == what.queue and count > 0 and serial in self._of_serial:
+                    self._of_serial[serial].destroyed = True
 
     def _published(self, record: MessagePublished) -> None:
         number = letter_in(record.publication.body)
         if number is not None:
             story = self._of_serial[record.serial] = self._stories[number]
             story.facts.append(record)
-            self._live.update((record.serial, queue) for queue in record.queues)
+            for queue in record.queues:
+                self._live[record.serial, queue] += 1
 
     def _moved(self, record: MessageDelivered | MessageAcked | MessageRequeued | MessageDropped) -> None:
-        if isinstance(record, MessageAcked | MessageDropped):
+        if isinstance(record, _GONE):
             self._live[record.serial, record.queue] -= 1
         elif isinstance(record, MessageRequeued) and record.connection == 0:
             self._live[record.serial, record.queue] += 1
@@ -114,6 +116,7 @@ class _Telling:
             story.facts.append(record)
 
 
+@lru_cache(512)
 def park_count_of(body: bytes) -> int:
     """Return the ``park_count`` of a capture's body, 0 for anything else."""
     at = body.find(_CAPTURE, 0, 400)

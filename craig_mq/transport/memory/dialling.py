@@ -54,14 +54,17 @@ async def _wait(seconds: float, options: ConnectionOptions) -> None:
 async def keeping(timers: Timers) -> AsyncGenerator[None, None]:
     """Keep the node's timers for the length of the block; what the block raises leaves it unwrapped."""
     # As a real client's, the block has a task of its own: an error and a cancel can leave it together.
-    task = trio.sleep_forever if timers.kept else timers.keep
+    over = trio.Event()
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(task)
+            nursery.start_soon(over.wait if timers.kept else timers.keep)
             try:
                 yield
             finally:
-                nursery.cancel_scope.cancel(reason="the connection's block ends")
+                if timers.kept:
+                    over.set()
+                else:
+                    nursery.cancel_scope.cancel(reason="the connection's block ends")
     except BaseExceptionGroup as group:
         error, *others = group.exceptions
         if others:

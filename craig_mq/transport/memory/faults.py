@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -117,7 +117,7 @@ class FaultRun:
         """Start with nothing counted."""
         self.plan = plan
         self.strikes: list[Strike] = []
-        self._met: Counter[Operation] = Counter()
+        self._met = {on: itertools.count() for on in Operation}
         self._left = [fault.times for fault in plan.faults]
         self._at: dict[Operation, list[int]] = {
             on: [at for at, fault in enumerate(plan.faults) if fault.on is on] for on in Operation
@@ -131,12 +131,12 @@ class FaultRun:
         self, operation: Operation, connection: str, name: str, subject: Delivery | Publication | None = None
     ) -> Action | None:
         """Count one operation and return the action that strikes it, if one does."""
-        index = self._met[operation]
-        self._met[operation] = index + 1
-        if not self._at[operation]:
+        index = next(self._met[operation])
+        watching = self._at[operation]
+        if not watching:
             return None
         occurrence = Occurrence(operation, index, connection, name, subject)
-        for at in self._at[operation]:
+        for at in watching:
             fault = self.plan.faults[at]
             left = self._left[at]
             if left == 0 or not fault.fits(occurrence):

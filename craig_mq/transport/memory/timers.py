@@ -73,7 +73,7 @@ class Timers:
             self.run_due()
             with trio.CancelScope(deadline=self._next_due) as until_due:
                 # A scope costs more than a change of its deadline, and most often something comes earlier.
-                while not until_due.cancel_called:
+                while True:
                     await self._earlier.park()
                     self.run_due()
                     until_due.deadline = self._next_due
