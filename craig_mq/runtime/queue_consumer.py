@@ -3,7 +3,6 @@
 # flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
-from functools import partial
 from typing import Generic
 
 import trio
@@ -43,46 +42,26 @@ class QueueConsumer(Generic[F]):
         self._workers_ended = Flag()
         self._tasks: trio.Nursery | None = None
 
-    async def run(self) -> None:
-        """Consume until the session's end is noted, then see the work in hand to its end.
-
-        Raises TransportError where consuming is refused. Cancelled: handlers and publishes are
-        cancelled with it; what was accepted for settlement is written by the session.
-        """
+    async def run(self, tasks: trio.Nursery, on_demand: OnDemand) -> None:
+        """See ``Work``. The first worker works in here."""
         await self._consume()
         self._live.report_up()
-        try:
-            await self._work()
-        finally:
-            self._live.publishing.abandon()
+        self._tasks = tasks
+        on_demand.offer(self._bounds, self._bounds.run)
+        on_demand.offer(self._copies, self._copies.run)
+        on_demand.offer(self._live.blockage, self._sit_out_blockage)
+        self._live.shutdown.listen(lambda _: on_demand.start(self._drain))
+        self._intake.reinforce = self._reinforce
+        await self._new_worker().run(self._worker_ended)
 
-    async def _work(self) -> None:
-        async with trio.open_nursery() as tasks:
-            self._tasks = tasks
-            with OnDemand(tasks) as on_demand:
-                on_demand.offer(self._bounds, self._bounds.run)
-                on_demand.offer(self._copies, self._copies.run)
-                on_demand.offer(self._live.blockage, self._sit_out_blockage)
-                on_demand.offer(self._live.ending, partial(self._see_to_end, tasks), once=True)
-                self._live.shutdown.listen(lambda _: on_demand.start(self._drain))
-                self._intake.reinforce = self._reinforce
-                await self._new_worker().run(self._worker_ended)
-                self._live.ending.wanted()
-                await trio.sleep_forever()
-
-    async def _see_to_end(self, tasks: trio.Nursery) -> None:
-        """Wait for the session's end, then end its work and the nursery.
-
-        It begins with the first delivery, or when consuming is given up for a while: until then the
-        worker that waits for a delivery is the one that hears of the channel's end.
-        """
+    async def see_to_end(self, tasks: trio.Nursery) -> None:
+        """See ``Work``. Handlers are cancelled, and reported as stuck while they ignore that."""
         try:
             await self._live.wait_ending()
         finally:
             tasks.start_soon(self._report_stuck)
         tasks.start_soon(self._live.watch_channel)
         await self._wind_down()
-        tasks.cancel_scope.cancel(reason="the session is over")
 
     def leave(self) -> None:
         """Account for what stays unsettled."""
@@ -112,6 +91,8 @@ class QueueConsumer(Generic[F]):
             bounds=self._bounds,
         )
         self._workers.append(worker)
+        if not self._working:
+            self._workers_ended = Flag()
         self._working += 1
         return worker
 
@@ -193,7 +174,8 @@ class QueueConsumer(Generic[F]):
 
     async def _work_ended(self) -> None:
         """Return once every worker has ended and no copy waits for its confirm."""
-        await self._workers_ended.wait()
+        if self._working:
+            await self._workers_ended.wait()
         await self._copies.wait_done()
         await self._live.publishing.wait_resolved()
 
@@ -204,11 +186,11 @@ class QueueConsumer(Generic[F]):
         its deadline.
         """
         since, wait_s = trio.current_time(), HANDLER_GRACE_S
-        while not self._workers_ended.is_set():
+        while self._working:
             with trio.move_on_after(wait_s, shield=True):
                 await self._workers_ended.wait()
             wait_s = STUCK_INTERVAL_S
             stuck = self._working - sum(worker.publishing for worker in self._workers)
-            if not self._workers_ended.is_set() and stuck > 0:
+            if stuck > 0:
                 seconds = trio.current_time() - since
                 self._live.plan.reporter.emit(HandlersStuck(self._live.plan.queue, stuck, seconds))

@@ -49,39 +49,21 @@ class ParkingReplayer:
         self._quiet = Deadlines(QUIET_S, "the queue is quiet")
         self._absent = False
 
-    async def run(self) -> None:
-        """Replay until the session's end is noted; a publish under way then gets the settlement bound.
-
-        Raises TransportError where consuming is refused. Cancelled: the delivery in hand stays unacked.
-        """
+    async def run(self, tasks: trio.Nursery, on_demand: OnDemand) -> None:  # noqa: ARG002 - the protocol's
+        """See ``Work``: the delivery in hand stays unacked."""
         self._consumer = await self._live.channel.consume(self._queue, prefetch=1)
         self._live.report_up()
-        try:
-            await self._work()
-        finally:
-            self._live.publishing.abandon()
+        on_demand.offer(self._quiet, self._quiet.run)
+        self._live.shutdown.listen(lambda _: on_demand.start(self._stop))
+        await self._replay()
 
-    async def _work(self) -> None:
-        async with trio.open_nursery() as tasks:
-            with OnDemand(tasks) as on_demand:
-                on_demand.offer(self._quiet, self._quiet.run)
-                on_demand.offer(self._live.ending, partial(self._see_to_end, tasks), once=True)
-                self._live.shutdown.listen(lambda _: on_demand.start(self._stop))
-                await self._replay()
-                self._live.ending.wanted()
-                await trio.sleep_forever()
-
-    async def _see_to_end(self, tasks: trio.Nursery) -> None:
-        """Wait for the session's end, give a publish under way the settlement bound, end the nursery.
-
-        It begins with the first delivery: until then the wait for one hears of the channel's end.
-        """
+    async def see_to_end(self, tasks: trio.Nursery) -> None:
+        """See ``Work``. A publish under way gets the settlement bound."""
         await self._live.wait_ending()
         tasks.start_soon(self._live.watch_channel)
         with trio.move_on_after(self._plan.options.settle_timeout.total_seconds()):
             await self._live.publishing.wait_resolved()
             await self._settle_last()
-        tasks.cancel_scope.cancel(reason="the session is over")
 
     async def _settle_last(self) -> None:
         """Let a reply of the queue follow the last ack, which a close could lose on quorum (decisions, 5)."""

@@ -36,8 +36,20 @@ from supervisors import ChildContext, SettlementFailed
 class Work(Protocol):
     """What an arm does with one live session."""
 
-    async def run(self) -> None:
-        """Consume and settle until ``live.ending`` is noted. Raises TransportError if refused."""
+    async def run(self, tasks: trio.Nursery, on_demand: OnDemand) -> None:
+        """Consume and settle until nothing may be taken any more; what it starts goes to ``tasks``.
+
+        Raises TransportError if consuming is refused. Cancelled: handlers and publishes are cancelled with
+        it; what was accepted for settlement is written by the session.
+        """
+        ...
+
+    async def see_to_end(self, tasks: trio.Nursery) -> None:
+        """Wait until ``live.ending`` is noted, then see the work in hand to its end, within a bound.
+
+        Begins with the first delivery, or when consuming is given up for a while: until then whoever
+        waits for a delivery is the one that hears of the channel's end.
+        """
         ...
 
     def leave(self) -> None:
@@ -148,18 +160,32 @@ class Session:
         self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, context.generation))
 
     async def _run(self, work: Work, live: LiveSession) -> None:
-        async with trio.open_nursery() as writers:
-            try:
-                with OnDemand(writers) as on_demand:
-                    on_demand.offer(live.settler, live.settler.run)
-                    on_demand.offer(live.publishing, live.publishing.run, once=True)
-                    await work.run()
-            except TransportError as error:
-                live.failed(error)
-                self._tell_gate(error, refused=_is_refusal(error))
-            live.publishing.stop()
-            await live.publishing.wait_ended()
-            writers.cancel_scope.cancel(reason="the session is over")
+        async with trio.open_nursery() as tasks:
+            with OnDemand(tasks) as on_demand:
+                on_demand.offer(live.settler, live.settler.run)
+                on_demand.offer(live.publishing, live.publishing.run, once=True)
+                on_demand.offer(live.ending, partial(self._see_to_end, work, live, tasks), once=True)
+                try:
+                    await self._work(work, live, tasks, on_demand)
+                    live.ending.wanted()
+                    await trio.sleep_forever()
+                finally:
+                    live.publishing.abandon()
+
+    async def _work(self, work: Work, live: LiveSession, tasks: trio.Nursery, on_demand: OnDemand) -> None:
+        try:
+            await work.run(tasks, on_demand)
+        except TransportError as error:
+            live.failed(error)
+            self._tell_gate(error, refused=_is_refusal(error))
+
+    async def _see_to_end(self, work: Work, live: LiveSession, tasks: trio.Nursery) -> None:
+        """End the session's tasks once it is over: its work first, then its publishing connection."""
+        await work.see_to_end(tasks)
+        live.publishing.abandon()
+        live.publishing.stop()
+        await live.publishing.wait_ended()
+        tasks.cancel_scope.cancel(reason="the session is over")
 
     async def _finish(self, live: LiveSession, connection: Connection) -> None:
         """Write what was begun, then close; after an unknown settlement only a reset is safe (S42)."""
