@@ -47,7 +47,8 @@ def on_ended(draft: Draft, event: Ended) -> None:
     ours = child.then in {Then.CLOSE, Then.REJOIN, Then.RETIRE} or _absorbed(draft.head, child)
     draft.act(Report(ChildEnded(draft.head.path, draft.at, child.spec.id, child.generation, end, ours)))
     _follow_up(draft, EndRecord(draft.at, child.spec.id, child.generation, end))
-    draft.answer(child.start_tickets, error=StartError(child.spec.id, child.generation, end))
+    if child.start_tickets:  # else nobody reads the error, and making its text costs as much as the rest
+        draft.answer(child.start_tickets, error=StartError(child.spec.id, child.generation, end))
     draft.answer(child.stop_tickets, value=end)
     if walk is not None and draft.head.walk == walk and walk.at == child.spec.id:
         draft.walk_on(forward=walk.kind is WalkKind.START)

@@ -22,7 +22,7 @@ import attrs
 from craig_mq.testing.simulate.summary import Broken
 
 PATIENCE_S: Final = 120.0  # real time; a run takes a twentieth of a second
-_CHUNK: Final = 250  # seeds per worker: nothing collects its garbage but its end
+_CHUNK: Final = 500  # seeds per worker: nothing collects its garbage but its end
 _LOOK_S: Final = 1.0
 _FORK: Final = multiprocessing.get_context("fork")
 
