@@ -8,10 +8,10 @@ from supervisors.testing.schedule import (
     controlled,
     require_internals,
     run_seeded,
-    virtual_clock,
 )
 from supervisors.testing.sweep import Fault, FaultPlan, InjectedError, Sweep, sweep
 from supervisors.testing.trace import TraceChecker, TraceError, check_trace
+from supervisors.testing.virtual_time import virtual_clock
 
 __all__ = [
     "Exploration",

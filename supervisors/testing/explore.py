@@ -15,7 +15,8 @@ import attrs
 import trio
 
 from supervisors.testing.fingerprint import fingerprint
-from supervisors.testing.schedule import controlled, virtual_clock
+from supervisors.testing.schedule import controlled
+from supervisors.testing.virtual_time import virtual_clock
 
 
 class Scenario(Protocol):

@@ -1,33 +1,24 @@
 """Control over Trio's one source of scheduling chance: the order of a batch of runnable tasks.
 
 Trio shuffles each batch with ``trio._core._run._r`` and, with ``_ALLOW_DETERMINISTIC_SCHEDULING`` set, sorts
-it first. Replacing ``_r`` therefore decides every schedule. A run in virtual time waits for nothing outside,
-so ``TheIOManager`` is told to look outside only now and then. These names are internals:
-``require_internals`` refuses to go on where they are missing, and a canary test watches each Trio release
-(S57).
+it first. Replacing ``_r`` therefore decides every schedule. Both names are internals: ``require_internals``
+refuses to go on where they are missing, and a canary test watches each Trio release (S57).
 """
 
 from __future__ import annotations
 
-import importlib
-import itertools
-import math
 import random
 from collections.abc import Awaitable, Callable, Generator, MutableSequence
 from contextlib import contextmanager
-from functools import cache, partial
 from typing import Any, Protocol, TypeVar
 
 import trio
-import trio.testing
+
+from supervisors.testing.virtual_time import economical, trio_run, virtual_clock
 
 T = TypeVar("T")
 
-trio_run: Any = importlib.import_module("trio._core._run")  # private: hence by name, hence Any
-
-
-_INTERNALS = ("_r", "_ALLOW_DETERMINISTIC_SCHEDULING", "TheIOManager")
-_PASSES = 32  # scheduling passes per look at sockets, other threads and signals
+_INTERNALS = ("_r", "_ALLOW_DETERMINISTIC_SCHEDULING")
 
 
 class Shuffler(Protocol):
@@ -53,32 +44,12 @@ def require_internals() -> None:
 def controlled(shuffler: Shuffler) -> Generator[None]:
     """Let ``shuffler`` decide every batch of the Trio runs started inside. Not reentrant, not thread-safe."""
     require_internals()
-    before = [getattr(trio_run, name) for name in _INTERNALS]
-    for name, value in zip(_INTERNALS, (shuffler, True, _looking_rarely(before[-1])), strict=True):
-        setattr(trio_run, name, value)
+    before = trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001 - see the module docstring
+    trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = shuffler, True  # noqa: SLF001
     try:
         yield
     finally:
-        for name, value in zip(_INTERNALS, before, strict=True):
-            setattr(trio_run, name, value)
-
-
-@cache
-def _looking_rarely(manager: Any) -> Any:
-    """Derive an I/O manager that asks the operating system for news once in ``_PASSES`` passes.
-
-    It asks at once where nothing inside can happen any more.
-    """
-    passes = itertools.cycle(range(_PASSES))
-
-    def get_events(self: Any, timeout: float) -> object:
-        if timeout <= 0 and next(passes):
-            runner = trio_run.GLOBAL_RUN_CONTEXT.runner
-            if runner.runq or runner.deadlines.next_deadline() < math.inf:
-                return ()
-        return manager.get_events(self, timeout)
-
-    return type("LookingRarely", (manager,), {"get_events": get_events, "__slots__": ()})
+        trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = before  # noqa: SLF001
 
 
 class _Seeded(random.Random):
@@ -94,22 +65,5 @@ class _Seeded(random.Random):
 
 def run_seeded(main: Callable[[], Awaitable[T]], *, seed: int) -> T:
     """``trio.run(main)`` in virtual time, every schedule drawn from ``seed``. Same seed, same run."""
-    with controlled(_Seeded(seed)):
+    with controlled(_Seeded(seed)), economical():
         return trio.run(main, clock=virtual_clock())
-
-
-def virtual_clock() -> trio.testing.MockClock:
-    """A clock that starts at 0 and jumps to the next deadline whenever nothing can run. Its rate stays 0."""
-    clock = trio.testing.MockClock(autojump_threshold=0)
-    # A run asks for the time a thousand times, and one that only jumps need not ask the machine for it. The
-    # attributes are internals, too: where one is missing the first look at the clock fails.
-    vars(clock)["current_time"] = partial(getattr, clock, "_virtual_base")
-    vars(clock)["_autojump"] = partial(_jump, clock)
-    return clock
-
-
-def _jump(clock: trio.testing.MockClock) -> None:
-    """Jump to the next deadline exactly, and without the statistics that the clock itself finds it by."""
-    deadline = trio_run.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
-    if deadline < math.inf:
-        vars(clock)["_virtual_base"] = max(clock.current_time(), deadline)

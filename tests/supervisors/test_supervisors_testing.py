@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import runpy
 import sys
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
 import attrs
 import pytest
 import trio
+import trio.testing
 from trio._core import _run as trio_run
 
 from supervisors import ChildSpec, Supervisor, SupervisorSpec, run_supervisor
@@ -34,6 +39,7 @@ from supervisors.testing import (
     replay,
     require_internals,
     run_seeded,
+    schedule,
     sweep,
 )
 from supervisors.testing.arms import Arms, ArmsPlan
@@ -62,6 +68,53 @@ def test_the_seed_decides_the_schedule():
     """S57: a canary for each Trio release: one seed gives one trace, two hundred seeds give many."""
     assert race(1) == race(1)
     assert len({race(seed) for seed in range(200)}) > 150
+
+
+def sleepers(log: list[tuple[float, str, int]]) -> Callable[[], Awaitable[None]]:
+    """Six tasks under scopes whose deadlines are met, moved, shielded from, overtaken, or not there."""
+
+    async def sleeper(number: int) -> None:
+        for step in range(1, 6):
+            with trio.CancelScope(deadline=trio.current_time() + step / 4, shield=step == 2) as scope:
+                if step == 3:
+                    scope.deadline += number / 8
+                if step == 4:
+                    scope.deadline = math.inf
+                with trio.move_on_after(number / 8):
+                    await trio.sleep(step / 8)
+                    log.append((trio.current_time(), "slept", number))
+                scope.cancel(reason="enough") if step == 5 else None
+                await trio.sleep(0 if step == 4 else 1)
+            log.append((trio.current_time(), f"caught {scope.cancelled_caught}", number))
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.deadline = 4
+            for number in range(6):
+                nursery.start_soon(sleeper, number)
+
+    return main
+
+
+def test_what_makes_a_run_cheap_changes_nothing(monkeypatch):
+    """S57: a seeded run is the same, step for step, on Trio as it is: its own clock, deadlines and looks."""
+    cheap: list[tuple[float, str, int]] = []
+    run_seeded(sleepers(cheap), seed=3)
+    plain: list[tuple[float, str, int]] = []
+    monkeypatch.setattr(schedule, "economical", nullcontext)
+    monkeypatch.setattr(schedule, "virtual_clock", lambda: trio.testing.MockClock(autojump_threshold=0))
+    run_seeded(sleepers(plain), seed=3)
+    assert plain == cheap
+    assert {text for _, text, _ in plain} == {"slept", "caught True", "caught False"}
+
+
+def test_news_from_outside_reaches_a_run_in_virtual_time():
+    """What another thread says is heard, also while nothing inside can happen before it."""
+
+    async def main() -> int:
+        return await trio.to_thread.run_sync(threading.get_ident)
+
+    assert run_seeded(main, seed=0) != threading.get_ident()
 
 
 def test_missing_internals_are_refused(monkeypatch):
