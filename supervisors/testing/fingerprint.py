@@ -24,7 +24,7 @@ from supervisors.generations import Generations
 from supervisors.mailbox import Timers
 from supervisors.shutdown import Shutdown
 from supervisors.spec import ChildSpec, SupervisorSpec
-from supervisors.testing.schedule import trio_run
+from supervisors.testing.virtual_time import trio_run
 
 Arm: TypeAlias = "Callable[[_Digest, Any], object]"
 

@@ -1,7 +1,7 @@
-"""What a run in virtual time can do without: the machine's clock, most looks outside, a costly idiom of Trio's.
+"""What a run in virtual time can do without: the machine's clock, most looks outside, a costly idiom.
 
-None of it changes what a program inside can see, and a test compares. Like ``schedule`` this sets internals of
-Trio by name; where a release has lost one of them, the run is as it is without, and slower.
+None of it changes what a program inside can see, and a test compares. Like ``schedule`` this sets internals
+of Trio by name; where a release has lost one of the last two, the run is as it is without, and slower.
 """
 
 # ruff: noqa: SLF001 - a cancel scope of Trio is asked for what only Trio asks it for: see above
