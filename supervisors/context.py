@@ -30,6 +30,18 @@ class ChildContext:
     child, in reverse declaration order, not when the supervisor's own drain is accepted (S46).
     """
 
+    __slots__ = (
+        "_hosted",
+        "_on_started",
+        "abort",
+        "generation",
+        "id",
+        "observer",
+        "on_change",
+        "path",
+        "shutdown",
+    )
+
     def __init__(
         self,
         *,

@@ -15,6 +15,8 @@ class Shutdown:
     ``request()`` is synchronous, idempotent (the first reason stays) and never blocks.
     """
 
+    __slots__ = ("_event", "_listeners", "_reason")
+
     def __init__(self) -> None:
         self._event = Flag()
         self._reason: str | None = None

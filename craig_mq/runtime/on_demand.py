@@ -52,7 +52,7 @@ class OnDemand:
         """Start ``run`` whenever ``owner`` wants it and it does not run; or ``once`` in all."""
         job = _Job(self, owner, run, once)
         self._jobs.append(job)
-        owner.wanted = job.start
+        owner.wanted = job
 
     def start(self, run: Callable[[], Awaitable[None]]) -> None:
         """Start ``run`` now, unless the block is over."""
@@ -78,7 +78,7 @@ class _Job:
         self._run = run
         self._once = once
 
-    def start(self) -> None:
+    def __call__(self) -> None:
         self.owner.wanted = nobody
         self._on_demand.start(self._until_done)
 
@@ -86,4 +86,4 @@ class _Job:
         await self._run()
         # No checkpoint lies between the last look for something to do and this.
         if self._on_demand.open and not self._once:
-            self.owner.wanted = self.start
+            self.owner.wanted = self

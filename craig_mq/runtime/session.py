@@ -166,18 +166,15 @@ class Session:
                 on_demand.offer(live.publishing, live.publishing.run, once=True)
                 on_demand.offer(live.ending, partial(self._see_to_end, work, live, tasks), once=True)
                 try:
-                    await self._work(work, live, tasks, on_demand)
+                    try:
+                        await work.run(tasks, on_demand)
+                    except TransportError as error:
+                        live.failed(error)
+                        self._tell_gate(error, refused=_is_refusal(error))
                     live.ending.wanted()
                     await trio.sleep_forever()
                 finally:
                     live.publishing.abandon()
-
-    async def _work(self, work: Work, live: LiveSession, tasks: trio.Nursery, on_demand: OnDemand) -> None:
-        try:
-            await work.run(tasks, on_demand)
-        except TransportError as error:
-            live.failed(error)
-            self._tell_gate(error, refused=_is_refusal(error))
 
     async def _see_to_end(self, work: Work, live: LiveSession, tasks: trio.Nursery) -> None:
         """End the session's tasks once it is over: its work first, then its publishing connection."""

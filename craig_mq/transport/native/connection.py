@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import ClassVar, Final
 
 import trio
 
@@ -49,16 +49,6 @@ class NativeConnection:
         self._pending = pending or PendingWriters()
         self.writer = CoalescingWriter(stream, protocol.outbox, self._pending)
         self._last_heard = trio.current_time()
-        self._handlers: dict[type[events.Event], Callable[..., None]] = {
-            events.Confirmed: self._on_confirmed,
-            events.MessageReturned: self._on_returned,
-            events.Got: self._on_got,
-            events.Replied: self._on_replied,
-            events.ConsumerCancelled: self._on_consumer_cancelled,
-            events.ChannelEnded: self._on_channel_ended,
-            events.ConnectionEnded: self._on_ended,
-            events.Blocked: self._on_blocked,
-        }
 
     # -- tasks -------------------------------------------------------------------------------
 
@@ -70,10 +60,10 @@ class NativeConnection:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._read, list(early))
                     nursery.start_soon(self._write)
                     if self._heartbeat:
                         nursery.start_soon(self._beat, float(self._heartbeat))
+                    await self._read(list(early))
         finally:
             self.end(LocalClose(aborted=True))
             self._stream.reset()
@@ -132,12 +122,12 @@ class NativeConnection:
     # -- events ------------------------------------------------------------------------------
 
     def _dispatch(self, happened: Iterable[events.Event]) -> None:
-        handlers, channels = self._handlers, self._channels
+        handlers, channels = self._HANDLERS, self._channels
         for event in happened:
             if isinstance(event, events.Delivered):
                 channels[event.channel].on_delivered(event)
             else:
-                handlers[type(event)](event)
+                handlers[type(event)](self, event)
 
     def _on_confirmed(self, event: events.Confirmed) -> None:
         self._channels[event.channel].on_confirmed(event)
@@ -267,3 +257,14 @@ class NativeConnection:
 
     def _forget(self, number: int) -> None:
         del self._channels[number]
+
+    _HANDLERS: ClassVar[dict[type[events.Event], Callable[..., None]]] = {
+        events.Confirmed: _on_confirmed,
+        events.MessageReturned: _on_returned,
+        events.Got: _on_got,
+        events.Replied: _on_replied,
+        events.ConsumerCancelled: _on_consumer_cancelled,
+        events.ChannelEnded: _on_channel_ended,
+        events.ConnectionEnded: _on_ended,
+        events.Blocked: _on_blocked,
+    }

@@ -33,8 +33,8 @@ class NativeConsumer:
         self._tag = tag
         self.queue = queue
         self._cancel = cancel
-        self._buffer = _EMPTY
-        self._waiting: dict[trio.lowlevel.Task, None] = {}
+        self._buffer: deque[Delivery] = _EMPTY
+        self._waiting: list[trio.lowlevel.Task] = []
         self._waking = False
         self.ended: CloseReason | None = None
 
@@ -54,14 +54,14 @@ class NativeConsumer:
     def _wake_one(self) -> None:
         """Wake the task that has waited the shortest: what it works with is the likeliest to be at hand."""
         self._waking = True
-        trio.lowlevel.reschedule(self._waiting.popitem()[0])
+        trio.lowlevel.reschedule(self._waiting.pop())
 
     def end(self, reason: CloseReason) -> None:
         """No delivery will come any more; the first reason stays."""
         if self.ended is not None:
             return
         self.ended = reason
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting = self._waiting, []
         for task in waiting:
             trio.lowlevel.reschedule(task, outcome.Error(ClosedError(reason)))
 
@@ -77,14 +77,14 @@ class NativeConsumer:
         task = trio.lowlevel.current_task()
 
         def leave(_: object) -> trio.lowlevel.Abort:
-            del self._waiting[task]
+            self._waiting.remove(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
         while True:
             delivery = self.receive_nowait()
             if delivery is not None:
                 return delivery
-            self._waiting[task] = None
+            self._waiting.append(task)
             await trio.lowlevel.wait_task_rescheduled(leave)
             self._waking = False
 
