@@ -14,6 +14,7 @@ from craig_mq.testing.simulate.running import run_scenario
 from craig_mq.testing.simulate.scenario import QUEUE
 from craig_mq.transport.memory.trace import (
     MessageAcked,
+    MessageDelivered,
     MessagePublished,
     MessageRequeued,
     Noted,
@@ -103,3 +104,36 @@ def test_a_checker_sees_its_violation(invariant):
     assert check(evidence) == []
     broken = {violation.invariant for violation in check(TAMPERED[invariant](evidence))}
     assert invariant in broken
+
+
+def begun_by_two(evidence, *, ends: int, later: float = 0.0):
+    """Let a second replica begin the one letter, ``later`` s after its first session lost it, and end it."""
+    taken = next(one for one in evidence.trace if isinstance(one, MessageDelivered) and one.queue == QUEUE)
+    at = taken.at + later
+    begun = [
+        MessageRequeued(taken.at, taken.connection, taken.serial, QUEUE),
+        attrs.evolve(taken, at=at, connection=1_000, redelivered=True),
+        Noted(at, Invoked(1, 1, 1, 0, intact=True)),
+        *[Noted(at, Committed(1, 1))] * (ends - 1),
+    ]
+    replicas = evidence.scenario.replicas * 2
+    evidence = attrs.evolve(evidence, scenario=attrs.evolve(evidence.scenario, replicas=replicas))
+    return replaced(evidence, lambda record: [record, *begun] if record is taken else [record])
+
+
+def explained(evidence):
+    return all(violation.invariant != "explained copies" for violation in check(evidence))
+
+
+def test_a_delivery_that_two_replicas_begin_at_one_instant():
+    """A lost session's delivery, redelivered and begun before its own replica reads the loss, ends twice."""
+    evidence = run_scenario(scenario_for("ok"))
+    assert explained(evidence)
+    assert explained(begun_by_two(evidence, ends=2))
+
+
+def test_an_end_more_than_two_replicas_explain_is_objected_to():
+    """Two replicas that begin a letter at one instant explain two ends of it: no third, and none later."""
+    evidence = run_scenario(scenario_for("ok"))
+    assert not explained(begun_by_two(evidence, ends=3))
+    assert not explained(begun_by_two(evidence, ends=2, later=1.0))

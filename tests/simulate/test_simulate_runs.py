@@ -13,13 +13,11 @@ import pytest
 from craig_mq.testing.planted import PLANTED
 from craig_mq.testing.simulate.cells import CELLS, REACHABLE, UNREACHABLE, aimed_at, reason_for, target_of
 from craig_mq.testing.simulate.checking import INVARIANTS, check
-from craig_mq.testing.simulate.notes import Committed
 from craig_mq.testing.simulate.runner import TRIES, judge, run_seeds, scenario_of
 from craig_mq.testing.simulate.running import run_scenario
 from craig_mq.testing.simulate.script import script_of, smaller
 from craig_mq.testing.simulate.summary import Summary
 from craig_mq.testing.simulate.totals import Totals
-from craig_mq.transport.memory.trace import Noted
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 60
@@ -130,29 +128,3 @@ def test_each_invariant_of_the_design_has_its_checker():
     """The checkers are named after what they check, and each says so in one sentence."""
     assert len(INVARIANTS) >= 11
     assert all((checker.__doc__ or "").endswith(".") for checker in INVARIANTS.values())
-
-
-@pytest.mark.parametrize("seed", [17_088, 19_680])
-def test_a_lost_connection_and_a_cancel_of_one_instant(seed: int) -> None:
-    """S14: a sampler that is cancelled as its connection is lost ends cancelled, and crashes nothing."""
-    assert check(run_scenario(scenario_of(seed))) == []
-
-
-@pytest.mark.parametrize("seed", [4_807, 5_526])
-def test_a_delivery_that_two_replicas_begin_at_one_instant(seed: int) -> None:
-    """A lost session's delivery, redelivered and begun before its own replica reads the loss, ends twice."""
-    evidence = run_scenario(scenario_of(seed))
-    assert len(evidence.scenario.replicas) == 2
-    assert check(evidence) == []
-
-
-def test_an_end_more_than_two_replicas_explain_is_objected_to() -> None:
-    """Two replicas that begin one redelivered letter explain two ends of it, and no third."""
-    evidence = run_scenario(scenario_of(4_807))
-    again = next(
-        record
-        for record in evidence.trace
-        if isinstance(record, Noted) and isinstance(record.what, Committed) and record.what.letter == 21
-    )
-    twice = attrs.evolve(evidence, trace=(*evidence.trace, again))
-    assert [violation.invariant for violation in check(twice)] == ["explained copies"]
