@@ -59,9 +59,11 @@ async def test_children_start_in_order_and_drain_in_reverse(autojump_clock):
 
 
 async def test_a_parent_cancel_stops_children_in_reverse(autojump_clock):
-    """S5: a parent's cancel reaches children through the supervisor, in reverse order."""
+    """S5: a parent's cancel reaches children through the supervisor, each after the previous one ended."""
     script = Script()
-    spec = SupervisorSpec("top", tuple(ChildSpec(n, script.forever(n)) for n in "abc"))
+    # Cancelled together they would end the other way round.
+    slow = [ChildSpec(name, script.forever(name, cleanup_s=s)) for name, s in (("a", 1), ("b", 2), ("c", 3))]
+    spec = SupervisorSpec("top", tuple(slow))
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             handle: Supervisor = await nursery.start(run_supervisor, spec)
