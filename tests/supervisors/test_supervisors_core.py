@@ -31,7 +31,7 @@ class Script:
     def __init__(self) -> None:
         self.log: list[str] = []
 
-    def forever(self, name: str):
+    def forever(self, name: str, *, cleanup_s: float = 0.0):
         async def body(ctx: ChildContext) -> None:
             self.log.append(f"{name} up")
             ctx.started()
@@ -39,6 +39,8 @@ class Script:
                 await ctx.shutdown.wait()
                 self.log.append(f"{name} drained")
             except trio.Cancelled:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + cleanup_s):
+                    await trio.sleep_forever()
                 self.log.append(f"{name} cancelled")
                 raise
 
