@@ -47,15 +47,18 @@ def economical() -> Generator[None]:
         (trio_run, "TheIOManager", _looking_rarely),
         (trio_run.CancelScope, "_might_change_registered_deadline", _registering),
     )
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in cheaper if hasattr(owner, name)]
-    for owner, name, instead in cheaper:
-        if hasattr(owner, name):
-            setattr(owner, name, instead(getattr(owner, name)))
+    there = [
+        (owner, name, getattr(owner, name), instead)
+        for owner, name, instead in cheaper
+        if hasattr(owner, name)
+    ]
+    for owner, name, own, instead in there:
+        setattr(owner, name, instead(own))
     try:
         yield
     finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
+        for owner, name, own, _ in there:
+            setattr(owner, name, own)
 
 
 @cache
