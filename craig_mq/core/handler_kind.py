@@ -27,8 +27,9 @@ def validate_handler(handler: object) -> None:
         hint = "; wrap what returns an awaitable in an `async def` that awaits it"
         raise DlqConfigError("handler", handler, _WANTED + hint)
     try:
-        signature = inspect.signature(handler)
-    except (TypeError, ValueError):
+        # Its own arguments, not those of what it wraps: a decorator may add or take some.
+        signature = inspect.signature(handler, follow_wrapped=False)
+    except Exception:  # noqa: BLE001 - looking at it runs its own code, too; no signature is no error
         return
     try:
         signature.bind(None)

@@ -75,5 +75,5 @@ class LiveSession:
             await self.watch_channel()
 
     async def watch_channel(self) -> None:
-        """Note the end of the consuming channel, which is told to nobody else (field failure CHC-01)."""
+        """Note the end of the consuming channel, which else only a wait for a delivery hears of (CHC-01)."""
         self.lost(await self.channel.wait_closed())

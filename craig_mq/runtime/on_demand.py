@@ -8,13 +8,19 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Protocol, Self
 
-import trio
-
 
 class Wanting(Protocol):
     """Something with a task of its own, which calls ``wanted`` whenever the task has something to do."""
 
     wanted: Callable[[], None]
+
+
+class Starts(Protocol):
+    """A nursery, or what starts tasks as one does."""
+
+    def start_soon(self, run: Callable[[], Awaitable[None]], /) -> None:
+        """Run something in a task of its own."""
+        ...
 
 
 def nobody() -> None:
@@ -30,7 +36,7 @@ class OnDemand:
 
     __slots__ = ("_context", "_jobs", "_nursery", "_open")
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: Starts) -> None:
         self._nursery = nursery
         self._context = copy_context()
         self._jobs: list[_Job] = []

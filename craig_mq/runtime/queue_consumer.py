@@ -15,6 +15,7 @@ from craig_mq.runtime.intake import Intake
 from craig_mq.runtime.invocation import Invoker
 from craig_mq.runtime.live_session import LiveSession
 from craig_mq.runtime.on_demand import OnDemand
+from craig_mq.runtime.work_tasks import WorkTasks
 from craig_mq.runtime.worker import F, Performs, Worker
 from craig_mq.transport.errors import TransportError
 from supervisors.flag import Flag
@@ -40,9 +41,9 @@ class QueueConsumer(Generic[F]):
         self._workers: list[Worker[F]] = []
         self._working = 0
         self._workers_ended = Flag()
-        self._tasks: trio.Nursery | None = None
+        self._tasks: WorkTasks | None = None
 
-    async def run(self, tasks: trio.Nursery, on_demand: OnDemand) -> None:
+    async def run(self, tasks: WorkTasks, on_demand: OnDemand) -> None:
         """See ``Work``. The first worker works in here."""
         await self._consume()
         self._live.report_up()
@@ -54,7 +55,7 @@ class QueueConsumer(Generic[F]):
         self._intake.reinforce = self._reinforce
         await self._new_worker().run(self._worker_ended)
 
-    async def see_to_end(self, tasks: trio.Nursery) -> None:
+    async def see_to_end(self, tasks: WorkTasks) -> None:
         """See ``Work``. Handlers are cancelled, and reported as stuck while they ignore that."""
         try:
             await self._live.wait_ending()

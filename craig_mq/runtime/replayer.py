@@ -26,6 +26,7 @@ from craig_mq.runtime.on_demand import OnDemand
 from craig_mq.runtime.parked_head import ParkedHead, read_parked
 from craig_mq.runtime.plan import Plan
 from craig_mq.runtime.publication import DEFAULT_EXCHANGE, capture_publication
+from craig_mq.runtime.work_tasks import WorkTasks
 from craig_mq.transport.broker import Consumer
 from craig_mq.transport.errors import TransportError
 
@@ -49,7 +50,7 @@ class ParkingReplayer:
         self._quiet = Deadlines(QUIET_S, "the queue is quiet")
         self._absent = False
 
-    async def run(self, tasks: trio.Nursery, on_demand: OnDemand) -> None:  # noqa: ARG002 - the protocol's
+    async def run(self, tasks: WorkTasks, on_demand: OnDemand) -> None:  # noqa: ARG002 - the protocol's
         """See ``Work``: the delivery in hand stays unacked."""
         self._consumer = await self._live.channel.consume(self._queue, prefetch=1)
         self._live.report_up()
@@ -57,7 +58,7 @@ class ParkingReplayer:
         self._live.shutdown.listen(lambda _: on_demand.start(self._stop))
         await self._replay()
 
-    async def see_to_end(self, tasks: trio.Nursery) -> None:
+    async def see_to_end(self, tasks: WorkTasks) -> None:
         """See ``Work``. A publish under way gets the settlement bound."""
         await self._live.wait_ending()
         tasks.start_soon(self._live.watch_channel)
@@ -113,7 +114,8 @@ class ParkingReplayer:
                 return await self._consumer.receive()
             finally:
                 self._quiet.end(self._waiting)
-        if not self._live.publishing.in_flight:  # Else the head is not absent but on its way.
+        # A publish in flight is the head on its way, and a wait that was ended early shows nothing.
+        if not (self._live.publishing.in_flight or self._stopping):
             self._absent = True
             self._plan.reporter.emit(OldestParked(self._plan.queue, None))
         return None

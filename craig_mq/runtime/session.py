@@ -28,6 +28,7 @@ from craig_mq.runtime.permission import PublishRefused, check_publish_permission
 from craig_mq.runtime.plan import SessionPlan, connection_options
 from craig_mq.runtime.publishing import Publishing
 from craig_mq.runtime.settler import Settler
+from craig_mq.runtime.work_tasks import WorkTasks
 from craig_mq.transport.broker import Connection
 from craig_mq.transport.errors import ClosedError, ConnectError, ConnectErrorKind, TransportError
 from supervisors import ChildContext, SettlementFailed
@@ -36,7 +37,7 @@ from supervisors import ChildContext, SettlementFailed
 class Work(Protocol):
     """What an arm does with one live session."""
 
-    async def run(self, tasks: trio.Nursery, on_demand: OnDemand) -> None:
+    async def run(self, tasks: WorkTasks, on_demand: OnDemand) -> None:
         """Consume and settle until nothing may be taken any more; what it starts goes to ``tasks``.
 
         Raises TransportError if consuming is refused. Cancelled: handlers and publishes are cancelled with
@@ -44,7 +45,7 @@ class Work(Protocol):
         """
         ...
 
-    async def see_to_end(self, tasks: trio.Nursery) -> None:
+    async def see_to_end(self, tasks: WorkTasks) -> None:
         """Wait until ``live.ending`` is noted, then see the work in hand to its end, within a bound.
 
         Begins with the first delivery, or when consuming is given up for a while: until then whoever
@@ -160,29 +161,40 @@ class Session:
         self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, context.generation))
 
     async def _run(self, work: Work, live: LiveSession) -> None:
-        async with trio.open_nursery() as tasks:
-            with OnDemand(tasks) as on_demand:
+        async with trio.open_nursery() as nursery:
+            tasks = WorkTasks(nursery)
+            with OnDemand(nursery) as on_demand, OnDemand(tasks) as work_on_demand:
                 on_demand.offer(live.settler, live.settler.run)
                 on_demand.offer(live.publishing, live.publishing.run, once=True)
-                on_demand.offer(live.ending, partial(self._see_to_end, work, live, tasks), once=True)
+                on_demand.offer(live.ending, partial(self._see_to_end, work, live, tasks, nursery), once=True)
                 try:
-                    try:
-                        await work.run(tasks, on_demand)
-                    except TransportError as error:
-                        live.failed(error)
-                        self._tell_gate(error, refused=_is_refusal(error))
+                    await tasks.here(self._work, work, live, tasks, work_on_demand)
                     live.ending.wanted()
                     await trio.sleep_forever()
                 finally:
                     live.publishing.abandon()
 
-    async def _see_to_end(self, work: Work, live: LiveSession, tasks: trio.Nursery) -> None:
-        """End the session's tasks once it is over: its work first, then its publishing connection."""
+    async def _work(self, work: Work, live: LiveSession, tasks: WorkTasks, on_demand: OnDemand) -> None:
+        try:
+            await work.run(tasks, on_demand)
+        except TransportError as error:
+            live.failed(error)
+            self._tell_gate(error, refused=_is_refusal(error))
+
+    async def _see_to_end(
+        self, work: Work, live: LiveSession, tasks: WorkTasks, nursery: trio.Nursery
+    ) -> None:
+        """End the session once it is over: its work first, then its publishing connection, then its settler.
+
+        In this order whoever waits for a confirm is cancelled and tells nobody, and an ack that the last
+        handler leads to is flushed within its bound.
+        """
         await work.see_to_end(tasks)
+        await tasks.end()
         live.publishing.abandon()
         live.publishing.stop()
         await live.publishing.wait_ended()
-        tasks.cancel_scope.cancel(reason="the session is over")
+        nursery.cancel_scope.cancel(reason="the session is over")
 
     async def _finish(self, live: LiveSession, connection: Connection) -> None:
         """Write what was begun, then close; after an unknown settlement only a reset is safe (S42)."""

@@ -54,14 +54,14 @@ async def _wait(seconds: float, options: ConnectionOptions) -> None:
 async def keeping(timers: Timers) -> AsyncGenerator[None, None]:
     """Keep the node's timers for the length of the block; what the block raises leaves it unwrapped."""
     # As a real client's, the block has a task of its own: an error and a cancel can leave it together.
-    over = trio.Event()
+    over, kept = trio.Event(), timers.kept  # as they are now: others may keep them, or stop, meanwhile
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(over.wait if timers.kept else timers.keep)
+            nursery.start_soon(over.wait if kept else timers.keep)
             try:
                 yield
             finally:
-                if timers.kept:
+                if kept:
                     over.set()
                 else:
                     nursery.cancel_scope.cancel(reason="the connection's block ends")

@@ -1,0 +1,64 @@
+"""The tasks of a session's work: they end before its settler and its publishing side do."""
+
+# flake8: noqa: ASYNC910 - a job without a checkpoint is the job's own affair
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVarTuple
+
+import trio
+
+from supervisors.flag import Flag
+
+Ts = TypeVarTuple("Ts")
+
+
+class WorkTasks:
+    """Tasks in ``nursery``, which others share, that can be cancelled and waited for by themselves.
+
+    A nursery of their own would do the same; but the first of them is whoever holds ``nursery`` open, and
+    an idle session has no other.
+    """
+
+    __slots__ = ("_ended", "_nursery", "_over", "_running", "_scopes")
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._scopes: set[trio.CancelScope] = set()
+        self._running = 0
+        self._over = False
+        self._ended = Flag()
+
+    def start_soon(self, run: Callable[[*Ts], Awaitable[None]], *arguments: *Ts) -> None:
+        """Run something in a task of its own; once ``end`` was called, up to its first checkpoint."""
+        self._running += 1
+        self._nursery.start_soon(self._run, run, *arguments, name=run)
+
+    async def here(self, run: Callable[[*Ts], Awaitable[None]], *arguments: *Ts) -> None:
+        """Run something in the calling task; returns early where ``end`` cancels it."""
+        self._running += 1
+        await self._run(run, *arguments)
+
+    async def end(self) -> None:
+        """Cancel everything, and return once it has ended. Cancelled: it is cancelled all the same."""
+        self._over = True
+        for scope in self._scopes:
+            scope.cancel(reason="the session is over")
+        while self._running:
+            self._ended = Flag()
+            await self._ended.wait()
+
+    async def _run(self, run: Callable[[*Ts], Awaitable[None]], *arguments: *Ts) -> None:
+        try:
+            with trio.CancelScope() as scope:
+                self._scopes.add(scope)
+                if self._over:
+                    scope.cancel(reason="the session is over")
+                try:
+                    await run(*arguments)
+                finally:
+                    self._scopes.discard(scope)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._ended.set()
