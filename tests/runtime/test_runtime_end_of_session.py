@@ -38,7 +38,9 @@ async def test_a_lost_connection_is_the_end_while_a_publish_has_not_begun(autoju
         rig.publish()
         await trio.sleep(after)
         rig.broker.close_connection(f"craig_mq {QUEUE} {arm}")
-        await trio.sleep(18)
+        with trio.fail_after(20):
+            while not rig.heard(SessionDown):
+                await trio.sleep(0.5)
         assert [(event.arm, event.end) for event in rig.heard(SessionDown)] == [(arm, "CONNECTION_LOST")]
         assert rig.heard(SettlementFailure) == []
 
