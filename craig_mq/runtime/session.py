@@ -168,18 +168,19 @@ class Session:
                 on_demand.offer(live.publishing, live.publishing.run, once=True)
                 on_demand.offer(live.ending, partial(self._see_to_end, work, live, tasks, nursery), once=True)
                 try:
-                    await tasks.here(self._work, work, live, tasks, work_on_demand)
+                    scope = tasks.enter()
+                    try:
+                        with scope:
+                            await work.run(tasks, work_on_demand)
+                    except TransportError as error:
+                        live.failed(error)
+                        self._tell_gate(error, refused=_is_refusal(error))
+                    finally:
+                        tasks.leave(scope)
                     live.ending.wanted()
                     await trio.sleep_forever()
                 finally:
                     live.publishing.abandon()
-
-    async def _work(self, work: Work, live: LiveSession, tasks: WorkTasks, on_demand: OnDemand) -> None:
-        try:
-            await work.run(tasks, on_demand)
-        except TransportError as error:
-            live.failed(error)
-            self._tell_gate(error, refused=_is_refusal(error))
 
     async def _see_to_end(
         self, work: Work, live: LiveSession, tasks: WorkTasks, nursery: trio.Nursery

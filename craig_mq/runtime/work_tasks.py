@@ -34,10 +34,17 @@ class WorkTasks:
         self._running += 1
         self._nursery.start_soon(self._run, run, *arguments, name=run)
 
-    async def here(self, run: Callable[[*Ts], Awaitable[None]], *arguments: *Ts) -> None:
-        """Run something in the calling task; returns early where ``end`` cancels it."""
+    def enter(self) -> trio.CancelScope:
+        """Return the scope that the caller's own part of the work is to run in, until it calls ``leave``."""
         self._running += 1
-        await self._run(run, *arguments)
+        return self._scope()
+
+    def leave(self, scope: trio.CancelScope) -> None:
+        """Count a part of the work as ended."""
+        self._scopes.discard(scope)
+        self._running -= 1
+        if not self._running:
+            self._ended.set()
 
     async def end(self) -> None:
         """Cancel everything, and return once it has ended. Cancelled: it is cancelled all the same."""
@@ -48,17 +55,17 @@ class WorkTasks:
             self._ended = Flag()
             await self._ended.wait()
 
+    def _scope(self) -> trio.CancelScope:
+        scope = trio.CancelScope()
+        self._scopes.add(scope)
+        if self._over:
+            scope.cancel(reason="the session is over")
+        return scope
+
     async def _run(self, run: Callable[[*Ts], Awaitable[None]], *arguments: *Ts) -> None:
+        scope = self._scope()
         try:
-            with trio.CancelScope() as scope:
-                self._scopes.add(scope)
-                if self._over:
-                    scope.cancel(reason="the session is over")
-                try:
-                    await run(*arguments)
-                finally:
-                    self._scopes.discard(scope)
+            with scope:
+                await run(*arguments)
         finally:
-            self._running -= 1
-            if not self._running:
-                self._ended.set()
+            self.leave(scope)

@@ -87,11 +87,16 @@ async def test_what_is_started_after_the_end_runs_to_its_first_checkpoint(autoju
         finally:
             seen.append(f"{name} ends")
 
+    async def work_here(tasks):
+        with (scope := tasks.enter()):
+            await work("here")
+        tasks.leave(scope)
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work, "other")
         tasks = WorkTasks(nursery)
         tasks.start_soon(work, "early")
-        nursery.start_soon(tasks.here, work, "here")
+        nursery.start_soon(work_here, tasks)
         await trio.sleep(1)
         tasks.start_soon(work, "late")
         await tasks.end()
