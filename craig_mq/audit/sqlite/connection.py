@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +21,7 @@ _INSERT = (
 )
 
 
+_LOOK_AGAIN_S = 0.01
 _CANONICAL_ID = COLUMNS.index("canonical_id")
 
 
@@ -35,6 +37,24 @@ def _with_ids_bound(row: Columns) -> Columns:
     return (str(row_id), *row[1:_CANONICAL_ID], canonical, *row[_CANONICAL_ID + 1 :])
 
 
+def _keep_write_ahead_log(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """Switch the file to a write-ahead log, waiting up to ``timeout_s`` for others.
+
+    Where several open a new file at once SQLite says that it is locked without waiting: two that both
+    wait to switch would wait for each other.
+    """
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(_LOOK_AGAIN_S)
+        else:
+            return
+
+
 class SqliteDatabase:
     """A connection for one thread at a time; it waits ``busy_timeout_s`` for other writers."""
 
@@ -47,7 +67,7 @@ class SqliteDatabase:
         )
         try:
             # An ack follows the commit, so the commit must be on the disk: FULL, not WAL's usual NORMAL.
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            _keep_write_ahead_log(self._connection, busy_timeout_s)
             self._connection.execute("PRAGMA synchronous = FULL")
         except BaseException:  # a file that is no database is found here
             self._connection.close()
