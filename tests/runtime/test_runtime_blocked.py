@@ -80,7 +80,7 @@ async def test_acks_go_on_while_publishing_is_blocked(autojump_clock, rig):
 
 
 async def test_shutdown_while_blocked_resets_the_publishing_connection(autojump_clock, rig):
-    """A publish abandoned during an alarm is reset and not executed when the alarm clears (decisions, 7)."""
+    """A publish that shutdown cuts during an alarm fails no settlement, is reset, and never executed (7)."""
     async with trio.open_nursery() as nursery:
         subscription = await nursery.start(rig.subscribe(rig.handler(lambda _: PARK)))
         rig.broker.alarm(on=True)
@@ -89,6 +89,8 @@ async def test_shutdown_while_blocked_resets_the_publishing_connection(autojump_
         subscription.shutdown()
         await subscription.wait_closed()
     assert rig.now <= 20
+    assert {event.end for event in rig.heard(SessionDown)} == {"SHUTDOWN"}
+    assert rig.heard(SettlementFailure) == []
     rig.broker.alarm(on=False)
     await trio.sleep(1)
     assert not any(isinstance(r, MessagePublished) and r.connection for r in rig.broker.trace)

@@ -15,20 +15,6 @@ PARK = Disposition.TRANSIENT_PARK
 QUEUE = "security.dlq"
 
 
-async def test_a_publish_that_shutdown_cuts_is_no_settlement_failure(autojump_clock, rig):
-    """A shutdown during an alarm, with a message that waits to be parked, ends both sessions as SHUTDOWN."""
-    async with trio.open_nursery() as nursery:
-        subscription = await nursery.start(rig.subscribe(rig.handler(lambda _: PARK)))
-        rig.broker.alarm(on=True)
-        rig.publish()
-        await trio.sleep(1)
-        subscription.shutdown()
-        await subscription.wait_closed()
-    assert rig.heard(SettlementFailure) == []
-    assert {event.end for event in rig.heard(SessionDown)} == {"SHUTDOWN"}
-    assert rig.ready() == 1
-
-
 @pytest.mark.parametrize(("arm", "after"), [("main", 1), ("parking", 605)])
 async def test_a_lost_connection_is_the_end_while_a_publish_has_not_begun(autojump_clock, rig, arm, after):
     """A session that loses its connection while its publishing side still dials ends as CONNECTION_LOST."""

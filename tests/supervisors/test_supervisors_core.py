@@ -188,11 +188,12 @@ async def test_an_error_during_a_drain_is_raised_after_it(autojump_clock):
         raise ValueError("lost my place")
 
     handle = Supervisor(SupervisorSpec("top", (ChildSpec("sore", sore),)))
-    with pytest.RaisesGroup(pytest.RaisesExc(ChildError)):
+    with pytest.RaisesGroup(pytest.RaisesExc(ChildError)) as caught:
         async with trio.open_nursery() as nursery:
             await nursery.start(handle.run)
             await handle.wait_ready()
             handle.shutdown()
+    assert str(caught.value.exceptions[0].__cause__) == "lost my place"
 
 
 @pytest.mark.parametrize(
