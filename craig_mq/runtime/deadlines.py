@@ -8,6 +8,7 @@ due: one task that sleeps until then is enough, and beginning and ending a bound
 # flake8: noqa: ASYNC910 - internal: it waits only where there is something to wait for
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -29,16 +30,19 @@ class Deadlines:
     """Scopes, and what is told like one, cancelled ``seconds`` after ``begin`` unless ``end`` came first.
 
     Nothing is cancelled while the clock stands still, or while ``run`` does not run: ``wanted`` is called
-    when there is something to watch and nobody does.
+    when there is something to watch and nobody does. ``run`` ends once there has been nothing to watch for
+    ``patience`` seconds.
     """
 
-    def __init__(self, seconds: float, reason: str) -> None:
+    def __init__(self, seconds: float, reason: str, *, patience: float = math.inf) -> None:
         self.seconds = seconds
         self._reason = reason
+        self._patience = patience
         self._due: dict[Bounded, float] = {}
         self._still_since: float | None = None
         self._went_on = Flag()
         self._watched = False
+        self._idle: trio.CancelScope | None = None
         self.wanted: Callable[[], None] = nobody
 
     def __len__(self) -> int:
@@ -49,8 +53,12 @@ class Deadlines:
 
     def begin(self, scope: Bounded, now: float) -> None:
         """Bound ``scope``, counted from ``now`` by Trio's clock."""
-        self._due[scope] = now + self.seconds
-        if not self._watched:
+        due = self._due[scope] = now + self.seconds
+        if self._idle is not None:
+            # Whatever begins until then is not due before; so short bounds, one after the other, wake nobody.
+            self._idle.deadline = due
+            self._idle = None
+        elif not self._watched:
             self.wanted()
 
     def end(self, scope: Bounded) -> None:
@@ -71,28 +79,32 @@ class Deadlines:
             self._went_on.set()
 
     async def run(self) -> None:
-        """Cancel what is due, until there has been nothing to watch for as long as a bound is."""
+        """Cancel what is due, until there has been nothing to watch for ``patience`` seconds."""
         self._watched = True
         try:
-            await self._watch()
+            while await self._something_to_watch():
+                await self._watch()
         finally:
             self._watched = False
 
+    async def _something_to_watch(self) -> bool:
+        """Wait while there is nothing; at most until what begins meanwhile is due."""
+        if self._due:
+            return True
+        with trio.CancelScope(deadline=trio.current_time() + self._patience) as self._idle:
+            await trio.sleep_forever()
+        begun, self._idle = self._idle is None, None
+        return begun or bool(self._due)
+
     async def _watch(self) -> None:
-        while True:
+        while self._due:
             if self._still_since is not None:
                 self._went_on = Flag()
                 await self._went_on.wait()
-            elif self._due:
-                scope, due = next(iter(self._due.items()))
-                if due > trio.current_time():
-                    await trio.sleep_until(due)
-                else:
-                    del self._due[scope]
-                    scope.cancel(reason=self._reason)
+                continue
+            scope, due = next(iter(self._due.items()))
+            if due > trio.current_time():
+                await trio.sleep_until(due)
             else:
-                # Whatever begins meanwhile is not due before; so short bounds, one after the other, wake
-                # nobody, and only a pause as long as a bound ends the watch.
-                await trio.sleep(self.seconds)
-                if not self._due:
-                    return
+                del self._due[scope]
+                scope.cancel(reason=self._reason)

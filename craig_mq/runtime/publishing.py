@@ -60,6 +60,7 @@ class Publishing:
         self._wanted = Flag()
         self._opened = Flag()
         self._stop = Flag()
+        self._until_stop = trio.CancelScope()
         self._running = False
         self._ended = Flag()
         self._graceful = False
@@ -113,9 +114,9 @@ class Publishing:
                 self._opened.set()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._watch_blocked, connection)
-                    nursery.start_soon(self._watch_closed, self._channel)
                     with OnDemand(nursery) as on_demand:
                         on_demand.offer(self._bounds, self._bounds.run)
+                        await self._watch_closed(self._channel)
                         await self._stop.wait()
                     nursery.cancel_scope.cancel(reason="the session is ending")
                 if self._graceful:
@@ -140,6 +141,7 @@ class Publishing:
         )
         self._gate_open = False
         self._stop.set()
+        self._until_stop.cancel(reason="the session is ending")
         self._wanted.set()
 
     async def wait_ended(self) -> None:
@@ -277,7 +279,9 @@ class Publishing:
             self._quiet.set()
 
     async def _watch_closed(self, channel: Channel) -> None:
-        self.on_lost(await channel.wait_closed())
+        """Tell of the channel's end, unless ``stop`` comes first."""
+        with self._until_stop:
+            self.on_lost(await channel.wait_closed())
 
     async def _watch_blocked(self, connection: Connection) -> None:
         while True:

@@ -47,7 +47,7 @@ class ParkingReplayer:
         self._hold_limit_s = plan.options.parking_hold_limit.total_seconds()
         self._waiting = trio.CancelScope()
         self._consumer: Consumer | None = None
-        self._quiet = Deadlines(QUIET_S, "the queue is quiet")
+        self._quiet = Deadlines(QUIET_S, "the queue is quiet", patience=QUIET_S)
         self._absent = False
 
     async def run(self, tasks: WorkTasks, on_demand: OnDemand) -> None:  # noqa: ARG002 - the protocol's

@@ -53,8 +53,7 @@ class Settler:
         self._wake = Flag()
         self._flush_deadline: float | None = None
         self._flush_done = Flag()
-        self._flushes = 0
-        self._guarded = False
+        self._unguarded: trio.CancelScope | None = None
         self.unknown = False
         self.flushed: Callable[[], None] = nobody
         self.wanted: Callable[[], None] = nobody
@@ -124,11 +123,9 @@ class Settler:
         bound first. Settlements accepted after that wait for ``finish``.
         """
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._guard)
             while True:
                 while self._accepted:
-                    if not self._guarded:
-                        self._guarded = True
-                        nursery.start_soon(self._guard)
                     await self._flush()
                 self._wake = Flag()
                 await self._wake.wait()
@@ -146,7 +143,9 @@ class Settler:
         batch, self._accepted = self._accepted, []
         deadline = self._oldest_accepted_at + self._settle_timeout
         self._flush_deadline = deadline
-        self._flushes += 1
+        if self._unguarded is not None:
+            self._unguarded.deadline = deadline
+            self._unguarded = None
         outcome: SettlementOutcome = ACK_TIMED_OUT
         with trio.CancelScope(shield=True, deadline=deadline) as scope:
             try:
@@ -167,22 +166,24 @@ class Settler:
         self.flushed()
 
     async def _guard(self) -> None:
-        """Look once per bound, while there are flushes: each is seen before it can be overdue."""
+        """See each flush before it can be overdue: once per bound while there are flushes, else never."""
         try:
-            seen = -1
-            while seen != self._flushes or self._flush_deadline is not None:
-                seen = self._flushes
-                await trio.sleep(self._settle_timeout)
+            while True:
+                if self._flush_deadline is None:
+                    with trio.CancelScope() as self._unguarded:
+                        await trio.sleep_forever()
+                else:
+                    await trio.sleep_until(self._flush_deadline)
                 await self._abort_stuck_flush()
-            self._guarded = False
         finally:
+            self._unguarded = None
             if self._flush_deadline is not None:
                 with trio.CancelScope(shield=True) as scope:
                     scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace
                     await self._abort_stuck_flush()
 
     async def _abort_stuck_flush(self) -> None:
-        """Abort the transport if the flush under way outlives its bound and the grace (S42)."""
+        """Return once the flush under way is over; abort the transport if it outlives its bound and the grace (S42)."""
         if self._flush_deadline is None:
             return
         self._flush_done = Flag()
@@ -190,3 +191,4 @@ class Settler:
             await self._flush_done.wait()
             return
         self._abort()
+        await self._flush_done.wait()

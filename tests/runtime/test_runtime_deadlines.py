@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 
 from craig_mq.runtime.deadlines import Deadlines
@@ -89,15 +91,27 @@ async def test_bounds_that_follow_each_other_wake_nobody(autojump_clock):
 
 
 async def test_nobody_watches_where_there_is_nothing_to_watch(autojump_clock):
-    """The watch ends once there has been nothing to watch for as long as a bound is, and begins again."""
-    bounds = Deadlines(30, "late")
+    """The watch ends once there has been nothing to watch for ``patience``, and begins again."""
+    bounds = Deadlines(30, "late", patience=40)
     async with watched(bounds):
         tasks = trio.lowlevel.current_statistics().tasks_living
         for _ in range(2):
             with trio.CancelScope() as scope:
                 bounds.begin(scope, trio.current_time())
                 await trio.sleep(1)
-                assert trio.lowlevel.current_statistics().tasks_living == tasks + 1
                 bounds.end(scope)
-            await trio.sleep(60)
+            await trio.sleep(68)
+            assert trio.lowlevel.current_statistics().tasks_living == tasks + 1
+            await trio.sleep(2)
             assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+@pytest.mark.parametrize("patience", [45, math.inf])
+async def test_a_watch_that_waits_meets_the_next_bound(autojump_clock, patience):
+    """A bound that begins while the watch waits for one is met at its instant, near the wait's end or not."""
+    bounds, ended = Deadlines(30, "late", patience=patience), []
+    began = trio.current_time()
+    async with watched(bounds), trio.open_nursery() as waiters:
+        for delay in (0, 74, 75, 150, 1000):
+            waiters.start_soon(waiting_in, bounds, delay, ended)
+    assert [instant - began for instant in ended] == [30, 104, 105, 180, 1030]

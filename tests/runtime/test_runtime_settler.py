@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.lowlevel
+import trio.testing
 
 from craig_mq.core.close import ChannelClose
 from craig_mq.core.outcome import ACK_NOT_SENT, ACK_TIMED_OUT, ACK_WRITTEN, AckFailed
@@ -174,3 +175,43 @@ async def test_finish_is_bounded(autojump_clock):
     await settler.finish()
     assert trio.current_time() - began == pytest.approx(6)
     assert outcomes == [ACK_TIMED_OUT]
+
+
+async def test_a_flush_that_never_ends_is_aborted_once(autojump_clock):
+    """A flush that outlives even its transport's abort costs no loop: the abort is not repeated (S42)."""
+    channel, aborts = FakeChannel(stubborn=True), []
+    settler = Settler(channel, settle_timeout=5, abort_grace=1, abort=lambda: aborts.append(trio.current_time()))
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(settler.run)
+        settler.ack(1, [].append)
+        await trio.sleep(100)
+        channel.abort()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel(reason="done")
+    assert aborts == [began + 6]
+
+
+async def test_the_guard_looks_once_a_bound_and_never_without_flushes(autojump_clock):
+    """Flushes in a row wake the task that guards them once per bound, and none wakes it where there are none."""
+    settler, looks = settler_on(FakeChannel()), []
+
+    class Watch(trio.abc.Instrument):
+        def before_task_step(self, task):
+            if task.name.endswith("_guard"):
+                looks.append(trio.current_time())
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(settler.run)
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.add_instrument(watch := Watch())
+        await trio.sleep(1000)
+        for tag in range(100):
+            settler.ack(tag, [].append)
+            await trio.sleep(0.1)
+        await trio.sleep(1000)
+        trio.lowlevel.remove_instrument(watch)
+        nursery.cancel_scope.cancel(reason="done")
+    assert 2 <= len(looks) <= 3
+    assert began + 1005 <= looks[0] < looks[-1] <= began + 1015

@@ -13,7 +13,7 @@ from craig_mq.core.topology import BindingSpec, ExchangeSpec, QueueSpec
 from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.memory import outages, router
 from craig_mq.transport.memory.connection import MemoryConnection
-from craig_mq.transport.memory.dialling import dial, keeping
+from craig_mq.transport.memory.dialling import dial, keeping, kept_by_others
 from craig_mq.transport.memory.faults import FaultPlan, Strike
 from craig_mq.transport.memory.limits import Policy
 from craig_mq.transport.memory.node import Node
@@ -210,7 +210,8 @@ class MemoryBroker:
     @asynccontextmanager
     async def _connect(self, options: ConnectionOptions) -> AsyncGenerator[MemoryConnection, None]:
         connection = await dial(self._node, options)
-        async with keeping(self._node.timers):
+        timers = self._node.timers
+        async with kept_by_others() if timers.kept else keeping(timers):
             try:
                 yield connection
             finally:

@@ -54,17 +54,13 @@ async def _wait(seconds: float, options: ConnectionOptions) -> None:
 async def keeping(timers: Timers) -> AsyncGenerator[None, None]:
     """Keep the node's timers for the length of the block; what the block raises leaves it unwrapped."""
     # As a real client's, the block has a task of its own: an error and a cancel can leave it together.
-    over, kept = trio.Event(), timers.kept  # as they are now: others may keep them, or stop, meanwhile
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(over.wait if kept else timers.keep)
+            nursery.start_soon(timers.keep)
             try:
                 yield
             finally:
-                if kept:
-                    over.set()
-                else:
-                    nursery.cancel_scope.cancel(reason="the connection's block ends")
+                nursery.cancel_scope.cancel(reason="the connection's block ends")
     except BaseExceptionGroup as group:
         error, *others = group.exceptions
         if others:
@@ -75,3 +71,18 @@ async def keeping(timers: Timers) -> AsyncGenerator[None, None]:
         finally:
             error.__context__ = context
             del error, group
+
+
+@asynccontextmanager
+async def kept_by_others() -> AsyncGenerator[None, None]:
+    """Leave the block as ``keeping`` does, where the timers are kept already and no task is needed for them."""
+    try:
+        yield
+    except Exception as error:
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as cancelled:
+            both = BaseExceptionGroup("the connection's block failed, and was cancelled", [error, cancelled])
+            raise both from None
+        raise
+    await trio.lowlevel.checkpoint()
