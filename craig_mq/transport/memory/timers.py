@@ -44,14 +44,15 @@ class Timers:
         self.kept = False
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        self._earlier = trio.lowlevel.ParkingLot()
+        self._keepers: set[trio.CancelScope] = set()
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Make an appointment."""
         timer = Timer(trio.current_time() + seconds, action)
         heapq.heappush(self._heap, (timer.due, next(self._order), timer))
         if self._heap[0][2] is timer:
-            self._earlier.unpark_all()
+            for until_due in self._keepers:
+                until_due.deadline = timer.due
         return timer
 
     def run_due(self) -> None:
@@ -72,11 +73,11 @@ class Timers:
         while True:
             self.run_due()
             with trio.CancelScope(deadline=self._next_due) as until_due:
-                # A scope costs more than a change of its deadline, and most often something comes earlier.
-                while True:
-                    await self._earlier.park()
-                    self.run_due()
-                    until_due.deadline = self._next_due
+                self._keepers.add(until_due)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    self._keepers.discard(until_due)
 
     @property
     def _next_due(self) -> float:
