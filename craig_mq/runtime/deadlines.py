@@ -86,15 +86,16 @@ class Deadlines:
                 await self._watch()
         finally:
             self._watched = False
+            self._idle = None
 
     async def _something_to_watch(self) -> bool:
         """Wait while there is nothing; at most until what begins meanwhile is due."""
         if self._due:
             return True
-        with trio.CancelScope(deadline=trio.current_time() + self._patience) as self._idle:
+        with trio.CancelScope(deadline=trio.current_time() + self._patience) as idle:
+            self._idle = idle
             await trio.sleep_forever()
-        begun, self._idle = self._idle is None, None
-        return begun or bool(self._due)
+        return self._idle is not idle  # Then something began meanwhile, be it over or not.
 
     async def _watch(self) -> None:
         while self._due:

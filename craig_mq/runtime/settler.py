@@ -183,7 +183,7 @@ class Settler:
                     await self._abort_stuck_flush()
 
     async def _abort_stuck_flush(self) -> None:
-        """Return once the flush under way is over; abort the transport if it outlives its bound and the grace (S42)."""
+        """Return once the flush under way is over; past its bound and the grace abort the transport (S42)."""
         if self._flush_deadline is None:
             return
         self._flush_done = Flag()

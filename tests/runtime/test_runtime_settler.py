@@ -180,7 +180,8 @@ async def test_finish_is_bounded(autojump_clock):
 async def test_a_flush_that_never_ends_is_aborted_once(autojump_clock):
     """A flush that outlives even its transport's abort costs no loop: the abort is not repeated (S42)."""
     channel, aborts = FakeChannel(stubborn=True), []
-    settler = Settler(channel, settle_timeout=5, abort_grace=1, abort=lambda: aborts.append(trio.current_time()))
+    abort = lambda: aborts.append(trio.current_time())  # noqa: E731
+    settler = Settler(channel, settle_timeout=5, abort_grace=1, abort=abort)
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(settler.run)
@@ -193,7 +194,7 @@ async def test_a_flush_that_never_ends_is_aborted_once(autojump_clock):
 
 
 async def test_the_guard_looks_once_a_bound_and_never_without_flushes(autojump_clock):
-    """Flushes in a row wake the task that guards them once per bound, and none wakes it where there are none."""
+    """Flushes in a row wake the task that guards them once per bound; where there are none it sleeps."""
     settler, looks = settler_on(FakeChannel()), []
 
     class Watch(trio.abc.Instrument):

@@ -75,14 +75,14 @@ async def keeping(timers: Timers) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def kept_by_others() -> AsyncGenerator[None, None]:
-    """Leave the block as ``keeping`` does, where the timers are kept already and no task is needed for them."""
+    """Leave the block as ``keeping`` does, where the timers are kept already and need no task."""
     try:
         yield
     except Exception as error:
         try:
-            await trio.lowlevel.checkpoint()
-        except trio.Cancelled as cancelled:
+            await trio.lowlevel.checkpoint()  # noqa: ASYNC120 - what is active is raised with the cancel
+        except trio.Cancelled as cancelled:  # noqa: ASYNC104 - it is raised, in the group
             both = BaseExceptionGroup("the connection's block failed, and was cancelled", [error, cancelled])
-            raise both from None
+            raise both from None  # noqa: ASYNC104 - see above
         raise
     await trio.lowlevel.checkpoint()
