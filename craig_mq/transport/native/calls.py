@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import trio
 from pamqp import base
 
 from craig_mq.core.close import CloseReason
 from craig_mq.core.topology import BindingSpec, ExchangeSpec, QueueSpec, QueueState
 from craig_mq.transport.errors import ClosedError, OperationTimedOut
 from craig_mq.transport.native import requests
+from craig_mq.transport.native.bounds import RequestBounds
 from craig_mq.transport.native.protocol import AmqpProtocol
 from craig_mq.transport.native.replies import Answer, ReplyQueue, Request
 from craig_mq.transport.native.writer import CoalescingWriter
@@ -22,7 +22,7 @@ class Link(Protocol):
 
     protocol: AmqpProtocol
     writer: CoalescingWriter
-    rpc_timeout: float
+    bounds: RequestBounds
 
     @property
     def closed(self) -> CloseReason | None:
@@ -70,13 +70,13 @@ class ChannelCalls:
         """Wait for the answer. Raises ClosedError or OperationTimedOut; abandoned, ``late`` gets it."""
         answer: Answer | None = None
         try:
-            with trio.move_on_after(self._link.rpc_timeout):
+            with self._link.bounds.bound():
                 answer = await request.waiter.wait()
         finally:
             if answer is None:
                 request.abandon(late)
         if answer is None:
-            raise OperationTimedOut(f"no answer from the broker within {self._link.rpc_timeout:g} s")
+            raise OperationTimedOut(f"no answer from the broker within {self._link.bounds.seconds:g} s")
         return answer
 
     async def _call(self, call: requests.Call) -> base.Frame:

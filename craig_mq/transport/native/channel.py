@@ -158,7 +158,7 @@ class NativeChannel(PublishingChannel):
 
         Cancelled: the close is on its way.
         """
-        with trio.move_on_after(self._link.rpc_timeout) as bound:  # noqa: ASYNC912 - settle_acks has one
+        with self._link.bounds.bound() as bound:  # noqa: ASYNC912 - settle_acks has one
             try:
                 await self.settle_acks()
             except TransportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
@@ -11,6 +12,7 @@ from craig_mq.core.close import CloseReason, ConnectionClose, ConnectionLoss, Lo
 from craig_mq.transport.broker import ConnectionOptions
 from craig_mq.transport.errors import ClosedError, TransportError
 from craig_mq.transport.native import events
+from craig_mq.transport.native.bounds import RequestBounds
 from craig_mq.transport.native.channel import NativeChannel
 from craig_mq.transport.native.protocol import AmqpProtocol
 from craig_mq.transport.native.stream import ByteStream
@@ -37,7 +39,7 @@ class NativeConnection:
         What a burst of arrivals leads to on any connection that shares ``pending`` leaves at its end.
         """
         self.protocol = protocol
-        self.rpc_timeout = options.rpc_timeout
+        self.bounds = RequestBounds(options.rpc_timeout)
         self._stream = stream
         self._heartbeat = heartbeat
         self._channels: dict[int, NativeChannel] = {}
@@ -61,8 +63,7 @@ class NativeConnection:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write)
-                    if self._heartbeat:
-                        nursery.start_soon(self._beat, float(self._heartbeat))
+                    nursery.start_soon(self._keep_time, self._heartbeat or math.inf)
                     await self._read(list(early))
         finally:
             self.end(LocalClose(aborted=True))
@@ -100,8 +101,8 @@ class NativeConnection:
         self._scope.cancel(reason="the connection has ended")
         await trio.lowlevel.checkpoint()
 
-    async def _beat(self, interval: float) -> None:  # noqa: ASYNC910 - a connection that has ended beats no more
-        """Send heartbeats and judge silence, apart from every handler.
+    async def _keep_time(self, interval: float) -> None:  # noqa: ASYNC910 - not once the connection has ended
+        """Send heartbeats, judge silence and bound requests, apart from every handler.
 
         A loop that was itself held up (a handler that blocks) has not listened: it gets one more
         interval before silence counts against the broker (HB-01).
@@ -109,7 +110,7 @@ class NativeConnection:
         step = interval / 2
         while self._closed is None:
             before = trio.current_time()
-            await trio.sleep(step)
+            await self.bounds.sleep_until(before + step)
             now = trio.current_time()
             held_up = now - before - step
             silence = now - self._last_heard
@@ -196,7 +197,7 @@ class NativeConnection:
             await trio.lowlevel.checkpoint()
             return
         try:
-            with trio.move_on_after(self.rpc_timeout):
+            with self.bounds.bound():
                 for channel in list(self._channels.values()):
                     try:
                         await channel.settle_acks()

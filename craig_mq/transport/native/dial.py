@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import math
 import socket
 import ssl
 from collections.abc import Generator
@@ -118,7 +119,9 @@ async def _connect_any(addresses: list[_Address]) -> socket.socket:
     """Connect to the first address that answers; each gets an equal share of the time left."""
     failure = unreachable("the name resolves to no address")
     for index, (family, address) in enumerate(addresses):
-        share = (trio.current_effective_deadline() - trio.current_time()) / (len(addresses) - index)
+        left = len(addresses) - index
+        seconds = trio.current_effective_deadline() - trio.current_time()
+        share = seconds / left if left > 1 else math.inf  # the caller bounds the last one
         candidate = socket.socket(family, socket.SOCK_STREAM)
         try:
             with _closing_on_failure(candidate), trio.move_on_after(share):
