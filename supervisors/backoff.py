@@ -8,6 +8,7 @@ settlement failures, ``f`` counts failed starts and early ends. Only the way a g
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 import attrs
 
@@ -61,6 +62,9 @@ class Counters:
 
     settlement: int = 0
     start: int = 0
+
+
+NO_FAILURES: Final = Counters()
 
 
 def after_end(backoff: Backoff, counters: Counters, end: EndClass, ran_s: float | None) -> Counters:

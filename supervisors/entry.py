@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import trio
 
 from supervisors.context import ChildContext
@@ -27,10 +29,10 @@ def supervised(spec: SupervisorSpec, *, observer: Observer | None = None) -> Bod
     reports to the parent's.
     """
 
-    async def body(context: ChildContext) -> None:
+    def body(context: ChildContext) -> Awaitable[None]:
         inner = Supervisor(spec, observer=observer or context.observer, context=context)
         context.host(inner)
         context.shutdown.listen(inner.drain_from_parent)
-        await inner.run()
+        return inner.run()
 
     return body

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import trio
 
 
@@ -34,8 +32,22 @@ class Flag:
             return
         task = trio.lowlevel.current_task()
         self._waiting = (*self._waiting, task)
-        await trio.lowlevel.wait_task_rescheduled(partial(self._leave, task))
+        await trio.lowlevel.wait_task_rescheduled(_Leaving(self, task))
 
-    def _leave(self, leaving: trio.lowlevel.Task, _: object) -> trio.lowlevel.Abort:
+    def leave(self, leaving: trio.lowlevel.Task) -> None:
+        """Wake this waiter no more."""
         self._waiting = tuple(task for task in self._waiting if task is not leaving)
+
+
+class _Leaving:
+    """What Trio calls when a wait is cancelled; a partial of a method takes three times as much."""
+
+    __slots__ = ("_flag", "_task")
+
+    def __init__(self, flag: Flag, task: trio.lowlevel.Task) -> None:
+        self._flag = flag
+        self._task = task
+
+    def __call__(self, _: object) -> trio.lowlevel.Abort:
+        self._flag.leave(self._task)
         return trio.lowlevel.Abort.SUCCEEDED

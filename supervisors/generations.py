@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
@@ -12,9 +13,13 @@ from supervisors.exits import Interrupted, Outcome, Raised, Returned
 from supervisors.inputs import Ended, Input, Started
 from supervisors.spec import ChildSpec
 
+_INTERRUPTED: Final = Interrupted()
+
 
 class Generations:
     """Starts, drains, cancels and aborts generations inside the supervisor's nursery."""
+
+    __slots__ = ("_live", "_nursery", "_observe", "_observer", "_on_change", "_path", "_post", "hosted")
 
     def __init__(
         self,
@@ -91,7 +96,7 @@ class Generations:
     async def _run(  # noqa: ASYNC910 - a body without a checkpoint is the body's own affair
         self, spec: ChildSpec, context: ChildContext, scope: trio.CancelScope
     ) -> None:
-        outcome: Outcome = Interrupted()
+        outcome: Outcome = _INTERRUPTED
         try:
             with scope:
                 outcome = Returned(await spec.run(context))

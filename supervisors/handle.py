@@ -41,6 +41,18 @@ class PendingAnswer:
 class Handle:
     """What a handle offers while its supervisor runs. After the end every operation raises (S6)."""
 
+    __slots__ = (
+        "_changing",
+        "_closed",
+        "_generations",
+        "_mailbox",
+        "_pending",
+        "_roster",
+        "_tickets",
+        "path",
+        "spec",
+    )
+
     def __init__(self, spec: SupervisorSpec, path: str) -> None:
         self.spec = spec
         self.path = path

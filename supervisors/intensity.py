@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from supervisors.exits import EndRecord
@@ -26,3 +28,6 @@ class Window:
     def exceeded(self, max_restarts: int | None) -> bool:
         """True when there are more than ``max_restarts``; exactly as many are allowed."""
         return max_restarts is not None and len(self.records) > max_restarts
+
+
+NO_ENDS: Final = Window()

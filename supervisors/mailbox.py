@@ -13,6 +13,8 @@ from supervisors.inputs import Input
 class Mailbox:
     """Inputs in the order they were posted."""
 
+    __slots__ = ("_items", "_wakeup")
+
     def __init__(self) -> None:
         self._items: list[Input] = []
         self._wakeup = Flag()
@@ -35,6 +37,8 @@ class Mailbox:
 
 class Timers:
     """At most one timer per child; a replaced timer is skipped when it comes up."""
+
+    __slots__ = ("_due", "_heap", "_set")
 
     def __init__(self) -> None:
         self._due: dict[str, tuple[float, int]] = {}

@@ -20,6 +20,8 @@ from supervisors.state import Child, ChildState, Head
 class Roster:
     """One supervisor's model state. ``path`` names it from the root."""
 
+    __slots__ = ("_children", "_leaving", "_row", "head")
+
     def __init__(self, spec: SupervisorSpec, path: str, at: float) -> None:
         self.head = Head(spec, path)
         self._children: dict[str, Child] = {}
@@ -28,7 +30,7 @@ class Roster:
         significant = 0
         for position, child in enumerate(spec.children):
             self._children[child.id] = Child(child, position, since=at)
-            self._row.append(child.id)
+            self._row.append(child.id, position)
             significant += child.significant
         self.head = attrs.evolve(
             self.head,
@@ -81,15 +83,16 @@ class Roster:
         return seek
 
     def _neighbour(self, seek: Seek) -> str | None:
-        target = self._row.neighbour(seek.start, forward=seek.forward, inclusive=seek.inclusive)
-        while target in self._leaving:
-            target = self._row.neighbour(target, forward=seek.forward)
+        start = None if seek.start is None else self._children[seek.start].position
+        target = self._row.neighbour(start, forward=seek.forward, inclusive=seek.inclusive)
+        while target is not None and target in self._leaving:
+            target = self._row.neighbour(self._children[target].position, forward=seek.forward)
         return target
 
     def _store(self, child: Child) -> None:
         name = child.spec.id
         if name not in self._children:
-            self._row.append(name)
+            self._row.append(name, child.position)
         self._children[name] = child
         if child.state is ChildState.REMOVED:
             self._leaving.append(name)
@@ -97,6 +100,5 @@ class Roster:
     def _forget(self) -> None:
         """Drop removed children, once no walk stands on them."""
         for name in self._leaving:
-            del self._children[name]
-            self._row.remove(name)
+            self._row.remove(self._children.pop(name).position)
         self._leaving.clear()

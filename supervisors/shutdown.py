@@ -20,7 +20,7 @@ class Shutdown:
     def __init__(self) -> None:
         self._event = Flag()
         self._reason: str | None = None
-        self._listeners: list[Callable[[str], None]] = []
+        self._listeners: tuple[Callable[[str], None], ...] = ()
 
     @property
     def requested(self) -> bool:
@@ -38,9 +38,9 @@ class Shutdown:
             return
         self._reason = reason
         self._event.set()
-        for listener in self._listeners:
+        listeners, self._listeners = self._listeners, ()
+        for listener in listeners:
             listener(reason)
-        self._listeners.clear()
 
     async def wait(self) -> None:
         """Return once requested. A checkpoint; cancelling it leaves nothing behind."""
@@ -55,7 +55,7 @@ class Shutdown:
     def listen(self, listener: Callable[[str], None]) -> None:
         """Call ``listener(reason)`` synchronously at the request; at once if it was made already."""
         if self._reason is None:
-            self._listeners.append(listener)
+            self._listeners = (*self._listeners, listener)
         else:
             listener(self._reason)
 

@@ -37,6 +37,8 @@ class Strategy(enum.Enum):
     ONE_FOR_ALL = "one_for_all"
 
 
+DEFAULT_BACKOFF = Backoff()
+
 RESTARTABLE_ENDS: frozenset[EndClass] = frozenset(
     {EndClass.SETTLEMENT_FAILED, EndClass.FAILED, EndClass.DRAINED, EndClass.COMPLETED}
 )
@@ -57,7 +59,7 @@ class ChildSpec:
     id: str
     run: Body = attrs.field(repr=False)
     restart: RestartType = RestartType.PERMANENT
-    backoff: Backoff = attrs.field(factory=Backoff)
+    backoff: Backoff = DEFAULT_BACKOFF
     start_timeout_s: float | None = None
     drain_timeout_s: float = 30.0
     stop_timeout_s: float = 5.0

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import attrs
 
-from supervisors.backoff import Counters
+from supervisors.backoff import NO_FAILURES, Counters
 from supervisors.exits import End, EndRecord
-from supervisors.intensity import Window
+from supervisors.intensity import NO_ENDS, Window
 from supervisors.spec import ChildSpec, SupervisorSpec
 
 
@@ -134,7 +134,7 @@ class Head:
     bring_up: bool = True
     walk: Walk | None = None
     group: Group | None = None
-    window: Window = attrs.field(factory=Window)
+    window: Window = NO_ENDS
     causes: tuple[Cause, ...] = ()
     significant: int = 0
     significant_open: int = 0
@@ -170,8 +170,8 @@ class Child:
     cancel_reason: str | None = None
     then: Then | None = None
     stuck: int = 0
-    counters: Counters = attrs.field(factory=Counters)
-    window: Window = attrs.field(factory=Window)
+    counters: Counters = NO_FAILURES
+    window: Window = NO_ENDS
     last_end: End | None = None
     start_tickets: tuple[int, ...] = ()
     stop_tickets: tuple[int, ...] = ()

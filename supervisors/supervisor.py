@@ -26,6 +26,17 @@ class Supervisor(Handle):
     Every operation is legal from any task of the same Trio run. Nothing outlives ``run()`` (S1, S6).
     """
 
+    __slots__ = (
+        "_cancelled",
+        "_context",
+        "_observer",
+        "_parent_cancel_taken",
+        "_reported_started",
+        "_timers",
+        "last_observer_error",
+        "observer_failures",
+    )
+
     def __init__(
         self, spec: SupervisorSpec, *, observer: Observer | None = None, context: ChildContext | None = None
     ) -> None:
@@ -82,34 +93,32 @@ class Supervisor(Handle):
             raise failure
 
     async def _supervise(self, roster: Roster) -> None:  # noqa: ASYNC910 - nothing to wait for if nothing lives
+        """Take inputs and timers. A parent's cancel becomes an input, once; then each wait is shielded.
+
+        The except clause stands outside the deadline scope: a cancel that meets the deadline is kept (S51).
+        With no timer and no shield there is no scope: most supervisors wait so, and most of the time.
+        """
         self._post(BringUp())
         while not roster.head.closed:
             self._take_turn(roster)
-            if not roster.head.closed:
-                await self._wait()
+            if roster.head.closed:
+                break
+            until, shielded = self._timers.next_at(), self._cancelled is not None
+            try:
+                if until == math.inf and not shielded:
+                    await self._mailbox.wait()
+                else:
+                    with trio.CancelScope(deadline=until, shield=shielded):
+                        await self._mailbox.wait()
+            except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it once the children ended
+                self._cancelled = error
+                self._take_parent_cancel()
 
     def _take_turn(self, roster: Roster) -> None:
         for event in self._mailbox.take_all():
             self._take(roster, event)
         while (child := self._timers.pop_due(trio.current_time())) is not None:
             self._take(roster, TimerFired(child))
-
-    async def _wait(self) -> None:  # noqa: ASYNC910 - the cancelled path is a checkpoint too
-        """Wait for an input or a timer. A parent's cancel becomes an input, once; then the wait is shielded.
-
-        The except clause stands outside the deadline scope: a cancel that meets the deadline is kept (S51).
-        With no timer and no shield there is no scope: most supervisors wait so, and most of the time.
-        """
-        until, shielded = self._timers.next_at(), self._cancelled is not None
-        try:
-            if until == math.inf and not shielded:
-                await self._mailbox.wait()
-            else:
-                with trio.CancelScope(deadline=until, shield=shielded):
-                    await self._mailbox.wait()
-        except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it once the children ended
-            self._cancelled = error
-            self._take_parent_cancel()
 
     async def _collect_parent_cancel(self) -> None:  # noqa: ASYNC910 - raises nothing, run() does
         """Catch a cancel that was only seen coming: raised here it would hide the children's errors (S14)."""

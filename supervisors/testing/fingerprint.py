@@ -113,7 +113,10 @@ def _arm_for(kind: type) -> Arm:
             kind.__name__,
             [digest.of(getattr(value, name, None)) for name in names],
         )
-    return lambda digest, value: digest.once(value, lambda d, v: d.of(getattr(v, "__dict__", None)))
+    slots = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
+    return lambda digest, value: digest.once(
+        value, lambda d, v: d.of((getattr(v, "__dict__", None), [getattr(v, name, None) for name in slots]))
+    )
 
 
 def _scope(_: _Digest, scope: Any) -> object:

@@ -143,8 +143,8 @@ MUTANTS = (
         "retry loop deaf to shutdown",
         "S33",
         "supervisor.py",
-        "                    await self._mailbox.wait()",
-        "                    await (trio.sleep_forever() if self._timers.pending() else self._mailbox.wait())",
+        "                        await self._mailbox.wait()",
+        "                        await (trio.sleep_forever() if self._timers.pending() else self._mailbox.wait())",
         "test_supervisors_stop.py::test_a_stop_during_backoff_ends_the_wait_at_once",
     ),
     Mutant(

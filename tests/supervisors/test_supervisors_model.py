@@ -97,21 +97,22 @@ def test_step_is_a_function_of_its_arguments():
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove"]), st.integers(0, 9))))
 def test_a_row_keeps_order_under_appends_and_removals(operations):
     """S8, S59: the row's order is the order of appends, whatever is removed in between."""
-    row, model = Row(), []
-    for what, number in operations:
+    row, model = Row(), {}
+    for position, (what, number) in enumerate(operations):
         name = str(number)
         if what == "add" and name not in model:
-            row.append(name)
-            model.append(name)
+            row.append(name, position)
+            model[name] = position
         elif what == "remove" and name in model:
-            row.remove(name)
-            model.remove(name)
-    assert list(row) == model
-    backward, name = [], row.neighbour(None, forward=False)
-    while name is not None:
-        backward.append(name)
-        name = row.neighbour(name, forward=False)
-    assert backward == model[::-1]
+            row.remove(model.pop(name))
+    assert list(row) == list(model)
+    for forward, names in ((True, list(model)), (False, list(model)[::-1])):
+        walked, name = [], row.neighbour(None, forward=forward)
+        while name is not None:
+            assert row.neighbour(model[name], forward=forward, inclusive=True) == name
+            walked.append(name)
+            name = row.neighbour(model[name], forward=forward)
+        assert walked == names
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 20)))))

@@ -378,7 +378,7 @@ async def test_a_broken_supervisor_cancels_every_child_first(autojump_clock, scr
         async with trio.open_nursery() as nursery:
             await nursery.start(handle.run)
             await handle.wait_ready()
-            monkeypatch.setattr(handle, "_take", broken)
+            monkeypatch.setattr(Supervisor, "_take", broken)
             handle.shutdown()
     assert sorted(script.log[2:]) == ["a cancelled", "b cancelled"]
 
