@@ -52,8 +52,9 @@ class Deadlines:
         return iter(self._due)
 
     def begin(self, scope: Bounded, now: float) -> None:
-        """Bound ``scope``, counted from ``now`` by Trio's clock."""
-        due = self._due[scope] = now + self.seconds
+        """Bound ``scope``, counted from ``now`` by Trio's clock, or from when the clock goes on again."""
+        since = now if self._still_since is None else self._still_since
+        due = self._due[scope] = since + self.seconds
         if self._idle is not None:
             # Whatever begins until then is not due before; so short bounds, one after the other, wake nobody.
             self._idle.deadline = due

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
 from typing import TypeVarTuple
 
 import trio
@@ -17,13 +19,15 @@ class WorkTasks:
     """Tasks in ``nursery``, which others share, that can be cancelled and waited for by themselves.
 
     A nursery of their own would do the same; but the first of them is whoever holds ``nursery`` open, and
-    an idle session has no other.
+    an idle session has no other. They run with the context variables of whoever makes this, not of whoever
+    starts them: a handler may have set some.
     """
 
-    __slots__ = ("_ended", "_nursery", "_over", "_running", "_scopes")
+    __slots__ = ("_context", "_ended", "_nursery", "_over", "_running", "_scopes")
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
+        self._context = copy_context()
         self._scopes: set[trio.CancelScope] = set()
         self._running = 0
         self._over = False
@@ -32,7 +36,7 @@ class WorkTasks:
     def start_soon(self, run: Callable[[*Ts], Awaitable[None]], *arguments: *Ts) -> None:
         """Run something in a task of its own; once ``end`` was called, up to its first checkpoint."""
         self._running += 1
-        self._nursery.start_soon(self._run, run, *arguments, name=run)
+        self._context.run(partial(self._nursery.start_soon, self._run, run, *arguments, name=run))
 
     def enter(self) -> trio.CancelScope:
         """Return the scope that the caller's own part of the work is to run in, until it calls ``leave``."""

@@ -68,6 +68,20 @@ async def test_what_was_left_is_left_after_standing_still(autojump_clock):
     assert [instant - began for instant in ended] == [1030, 1035]
 
 
+async def test_what_begins_while_the_clock_stands_still_has_its_whole_bound(autojump_clock):
+    """A bound that begins during a standstill counts from its end, and no longer."""
+    began, ended = trio.current_time(), []
+    bounds = Deadlines(30, "late")
+    async with watched(bounds), trio.open_nursery() as waiters:
+        waiters.start_soon(waiting_in, bounds, 0, ended)
+        waiters.start_soon(waiting_in, bounds, 600, ended)
+        await trio.sleep(10)
+        bounds.stand_still()
+        await trio.sleep(990)
+        bounds.go_on()
+    assert [instant - began for instant in ended] == [1020, 1030]
+
+
 async def test_bounds_that_follow_each_other_wake_nobody(autojump_clock):
     """A task that bounds one short wait after the other lets the watcher sleep for a bound's length."""
     bounds, awake = Deadlines(30, "late"), 0

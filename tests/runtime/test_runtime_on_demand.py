@@ -7,6 +7,7 @@ from contextvars import ContextVar
 import trio
 
 from craig_mq.runtime.on_demand import OnDemand, nobody
+from craig_mq.runtime.work_tasks import WorkTasks
 
 DELIVERY = ContextVar("DELIVERY", default="none")
 
@@ -31,6 +32,16 @@ async def test_a_task_on_demand_has_the_context_of_the_session(autojump_clock):
             job.wanted()
             job.wanted()
             await trio.sleep(1)
+    assert job.saw == ["none"]
+
+
+async def test_a_task_of_the_work_has_the_context_of_the_session(autojump_clock):
+    """A worker or a retry begun from within a delivery sees none of that delivery's context variables."""
+    job = Noting()
+    async with trio.open_nursery() as nursery:
+        tasks = WorkTasks(nursery)
+        DELIVERY.set("second")
+        tasks.start_soon(job.run)
     assert job.saw == ["none"]
 
 
