@@ -70,7 +70,14 @@ def interruption_in(error: BaseException) -> BaseException | None:
 
 
 def _choice(leaf: BaseException) -> Disposition:
-    return leaf.disposition if isinstance(leaf, DlqError) else Disposition.TRANSIENT_PARK
+    if not isinstance(leaf, DlqError):
+        return Disposition.TRANSIENT_PARK
+    try:
+        chosen: object = leaf.disposition
+    except Exception:  # noqa: BLE001 - a subclass may compute it, and fail
+        return Disposition.TRANSIENT_PARK
+    # Nothing keeps a handler from assigning another value after the constructor has checked it.
+    return chosen if isinstance(chosen, Disposition) else Disposition.TRANSIENT_PARK
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

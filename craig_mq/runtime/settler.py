@@ -177,7 +177,7 @@ class Settler:
                 await self._abort_stuck_flush()
         finally:
             self._unguarded = None
-            if self._flush_deadline is not None:
+            while self._flush_deadline is not None:  # What was accepted meanwhile is flushed next.
                 with trio.CancelScope(shield=True) as scope:
                     scope.deadline = trio.current_time() + self._settle_timeout + 2 * self._abort_grace
                     await self._abort_stuck_flush()

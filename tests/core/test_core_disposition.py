@@ -40,6 +40,24 @@ def test_a_dlq_error_keeps_its_source_unerased() -> None:
     assert str(error) == str(source)
 
 
+class _Computed(DlqError[ValueError]):
+    @property
+    def disposition(self) -> Disposition:  # type: ignore[override]
+        raise RuntimeError("no rule for this one")
+
+    @disposition.setter
+    def disposition(self, _: object) -> None:
+        pass
+
+
+def test_a_disposition_that_is_none_parks() -> None:
+    """What was put in the place of a disposition later, or cannot be read, parks as any unknown error does."""
+    assigned = _error(PERMANENT)
+    assigned.disposition = "permanent"  # type: ignore[assignment]
+    assert disposition_of(assigned) is PARK
+    assert disposition_of(_Computed(PERMANENT, source=ValueError("boom"))) is PARK
+
+
 def test_a_misspelt_disposition_is_refused() -> None:
     """A DlqError cannot be made with anything but a Disposition."""
     with pytest.raises(TypeError, match="must be a Disposition"):

@@ -177,6 +177,24 @@ async def test_finish_is_bounded(autojump_clock):
     assert outcomes == [ACK_TIMED_OUT]
 
 
+async def test_the_flush_behind_a_cancelled_one_is_guarded_too(autojump_clock):
+    """What was accepted during a cancelled run's flush is flushed behind it, and aborted at its own bound (S42)."""
+    channel, outcomes = FakeChannel(stubborn=True), []
+    settler = settler_on(channel)
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(settler.run)
+        await trio.testing.wait_all_tasks_blocked()
+        settler.ack(1, outcomes.append)
+        await trio.sleep(2)
+        settler.ack(2, outcomes.append)
+        nursery.cancel_scope.cancel(reason="test")
+        channel.aborted.set()  # The first flush ends, ignoring its cancellation all the same.
+        channel.aborted = trio.Event()
+    assert channel.aborted_at == began + 2 + 6
+    assert outcomes == [ACK_WRITTEN, ACK_TIMED_OUT]
+
+
 async def test_a_flush_that_never_ends_is_aborted_once(autojump_clock):
     """A flush that outlives even its transport's abort costs no loop: the abort is not repeated (S42)."""
     channel, aborts = FakeChannel(stubborn=True), []
