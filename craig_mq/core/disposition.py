@@ -77,7 +77,9 @@ def _choice(leaf: BaseException) -> Disposition:
     except Exception:  # noqa: BLE001 - a subclass may compute it, and fail
         return Disposition.TRANSIENT_PARK
     # Nothing keeps a handler from assigning another value after the constructor has checked it.
-    return chosen if isinstance(chosen, Disposition) else Disposition.TRANSIENT_PARK
+    if isinstance(chosen, Disposition):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return chosen
+    return Disposition.TRANSIENT_PARK
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

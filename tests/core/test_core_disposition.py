@@ -51,7 +51,7 @@ class _Computed(DlqError[ValueError]):
 
 
 def test_a_disposition_that_is_none_parks() -> None:
-    """What was put in the place of a disposition later, or cannot be read, parks as any unknown error does."""
+    """What was put in a disposition's place later, or cannot be read, parks as any unknown error does."""
     assigned = _error(PERMANENT)
     assigned.disposition = "permanent"  # type: ignore[assignment]
     assert disposition_of(assigned) is PARK
