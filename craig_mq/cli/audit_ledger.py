@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Generator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 import click
@@ -20,13 +19,13 @@ from craig_mq.audit.archive import Progress as Done
 from craig_mq.audit.ledger import Ledger
 from craig_mq.audit.opening import open_store
 from craig_mq.audit.store import OnProgress
-from craig_mq.cli.failures import FAILURE, USAGE, Refusal, plain_errors
+from craig_mq.cli.failures import FAILURE, Refusal, plain_errors
+from craig_mq.cli.ledger_url import require_ledger
 
 T = TypeVar("T")
 
 _AGE: Final = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SQLITE: Final = "sqlite:///"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -46,8 +45,8 @@ def time(text: str) -> datetime:
 def with_ledger(url: str, work: Callable[[Ledger], Awaitable[T]], *, create: bool = False) -> T:
     """Open the ledger at ``url``, run ``work`` with it, and close it; known failures become one line."""
     with plain_errors(), _database_errors():
-        if url.startswith(_SQLITE) and not create and not Path(url.removeprefix(_SQLITE)).is_file():
-            raise Refusal(f"there is no ledger at {url}: say --audit URL or set CRAIG_MQ_AUDIT_URL", USAGE)
+        if not create:
+            require_ledger(url)
         return trio.run(_opened, url, work)
 
 

@@ -13,6 +13,7 @@ import click
 import trio
 
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.cli.ledger_url import standing_ledger
 from craig_mq.core.siblings import SiblingQueues
 from craig_mq.operator.connecting import sole
 from craig_mq.operator.doctor.management import ManagementApi
@@ -138,5 +139,6 @@ audit_option = click.option(
     "audit_url",
     envvar="CRAIG_MQ_AUDIT_URL",
     show_envvar=True,
+    callback=standing_ledger,
     help="The audit ledger: judge by its rows, and write down who did what and why.",
 )

@@ -6,11 +6,14 @@ import json
 import uuid
 from collections.abc import Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
+from craig_mq.audit import open_store
 from craig_mq.cli import main
 from craig_mq.core.capture import CaptureOrder, build_capture
 from craig_mq.core.capture_format import QuarantineReason, uuid7
@@ -99,3 +102,16 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     opener: Callable[..., Any] = opened
     monkeypatch.setattr("craig_mq.cli.target.open_broker", opener)
     return Bench(broker)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    """The URL of an empty ledger that stands."""
+    url = f"sqlite:///{tmp_path / 'audit.db'}"
+
+    async def make() -> None:
+        async with open_store(url):
+            pass
+
+    trio.run(make)
+    return url

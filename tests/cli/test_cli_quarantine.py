@@ -156,20 +156,19 @@ def test_drain_verify_and_import(bench, tmp_path: Path) -> None:
     assert "was changed" in bench.run("quarantine", "verify", folder, exit_code=1).output
 
 
-def test_every_act_is_in_the_audit_ledger(bench, tmp_path: Path) -> None:
+def test_every_act_is_in_the_audit_ledger(bench, ledger, tmp_path: Path) -> None:
     """With --audit the ledger holds who did what, when, why, by which plan, with what outcome."""
-    url = f"sqlite:///{tmp_path / 'audit.db'}"
     bench.fill(
         *(bench.capture() for _ in range(3)), bench.capture(body=b"\xff", reason=QuarantineReason.MALFORMED)
     )
     out = tmp_path / "plan.json"
-    plan = bench.json("quarantine", "plan", "--out", out, "--audit", url)
+    plan = bench.json("quarantine", "plan", "--out", out, "--audit", ledger)
     assert plan["by_verdict"] == {"runs again": 3, "not redrivable": 1}
-    fixed = ("--reason", "fixed in 4.2", "--audit", url)
+    fixed = ("--reason", "fixed in 4.2", "--audit", ledger)
     bench.run("quarantine", "redrive", "--plan", out, "--yes", 3, "--rate", "1000", *fixed)
     drained = ("--where", "reason=malformed", "--to", tmp_path / "drained")
     bench.run("quarantine", "drain", *drained, *fixed)
-    rows = bench.json("audit", "--audit", url, "actions")
+    rows = bench.json("audit", "--audit", ledger, "actions")
     assert [(row["action"], row["phase"]) for row in rows] == [
         ("drain", "ended"),
         ("drain", "begun"),
@@ -180,22 +179,21 @@ def test_every_act_is_in_the_audit_ledger(bench, tmp_path: Path) -> None:
     assert (rows[2]["plan_sha256"], rows[2]["outcome"]["redriven"]) == (plan["sha256"], 3)
     assert rows[2]["act"] == rows[3]["act"]
     assert "@" in rows[0]["who"]
-    assert "fixed in 4.2" in bench.run("audit", "--audit", url, "actions").output
+    assert "fixed in 4.2" in bench.run("audit", "--audit", ledger, "actions").output
 
 
-def test_a_capture_redriven_by_another_plan_is_a_copy(bench, tmp_path: Path) -> None:
+def test_a_capture_redriven_by_another_plan_is_a_copy(bench, ledger, tmp_path: Path) -> None:
     """What the ledger knows as redriven is planned as a copy, and skipped by an older plan."""
-    url = f"sqlite:///{tmp_path / 'audit.db'}"
     [body] = bench.fill(bench.capture())
     for name in ("first", "second"):
-        arguments = ("--allow-duplicates", "--out", tmp_path / name, "--audit", url)
+        arguments = ("--allow-duplicates", "--out", tmp_path / name, "--audit", ledger)
         assert bench.json("quarantine", "plan", *arguments)["selected"] == 1
-    run = ("--yes", 1, "--reason", "x", "--audit", url)
+    run = ("--yes", 1, "--reason", "x", "--audit", ledger)
     bench.run("quarantine", "redrive", "--plan", tmp_path / "first", *run)
     bench.fill(body)
     skipped = bench.json("quarantine", "redrive", "--plan", tmp_path / "second", *run, exit_code=1)
     assert skipped["skipped"] == {"redriven before by another plan": 1}
-    again = bench.json("quarantine", "plan", "--out", tmp_path / "third", "--audit", url)
+    again = bench.json("quarantine", "plan", "--out", tmp_path / "third", "--audit", ledger)
     assert again["by_verdict"] == {"copy": 1}
     assert bench.bodies() == (body,)
 
@@ -205,8 +203,30 @@ def test_without_its_ledger_nothing_is_done(bench, tmp_path: Path) -> None:
     bodies = bench.fill(bench.capture())
     out = tmp_path / "plan.json"
     bench.run("quarantine", "plan", "--allow-duplicates", "--out", out)
-    (tmp_path / "audit.db").mkdir()
+    (tmp_path / "audit.db").write_text("no database, " * 100, encoding="utf-8")
     arguments = ("--yes", 1, "--reason", "x", "--audit", f"sqlite:///{tmp_path / 'audit.db'}")
     result = bench.run("quarantine", "redrive", "--plan", out, *arguments, exit_code=1)
     assert "ledger" in result.output
+    assert bench.bodies() == bodies
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("quarantine", "plan", "--allow-duplicates", "--out", "other.json"),
+        ("quarantine", "redrive", "--plan", "plan.json", "--yes", "1", "--reason", "x"),
+        ("quarantine", "drain", "--where", "reason=permanent", "--to", "folder"),
+        ("parking", "release", "--plan", "release.json"),
+        ("console",),
+    ],
+)
+def test_a_ledger_that_does_not_stand_is_refused_and_not_made(bench, tmp_path, monkeypatch, command) -> None:
+    """A mistyped ledger is refused in ``audit``'s words before anything is judged, written or moved."""
+    monkeypatch.chdir(tmp_path)
+    bodies = bench.fill(bench.capture())
+    bench.run("quarantine", "plan", "--allow-duplicates", "--out", "plan.json")
+    refused = bench.run(*command, "--audit", "sqlite:///typo.db", exit_code=2).output
+    assert refused == bench.run("audit", "--audit", "sqlite:///typo.db", "stats", exit_code=2).output
+    assert "there is no ledger at sqlite:///typo.db: say --audit URL" in refused
+    assert [one.name for one in tmp_path.iterdir()] == ["plan.json"]
     assert bench.bodies() == bodies

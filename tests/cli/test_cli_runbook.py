@@ -7,10 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-import trio
 from prometheus_client import CollectorRegistry
 
-from craig_mq.audit import open_store
 from craig_mq.core.capture_format import QuarantineReason
 from craig_mq.core.session_end import SessionEnd
 from craig_mq.observe.instruments import Instruments
@@ -41,18 +39,12 @@ def _fill(bench, entry: str) -> None:
     bench.fill(bench.capture(reason=reason, at_s=time.time() - 60, body=body, key=key))
 
 
-async def _make_ledger(url: str) -> None:
-    async with open_store(url):
-        pass
-
-
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_the_commands_of_an_entry_run(bench, entry, tmp_path, monkeypatch) -> None:
+def test_the_commands_of_an_entry_run(bench, ledger, entry, tmp_path, monkeypatch) -> None:
     """Every command of an entry runs in order, on a broker that holds one message of that reason."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CRAIG_MQ_AUDIT_URL", "sqlite:///audit.db")
+    monkeypatch.setenv("CRAIG_MQ_AUDIT_URL", ledger)
     monkeypatch.setattr("craig_mq.cli.status.fetch_status", lambda _: STATUS)
-    trio.run(_make_ledger, "sqlite:///audit.db")
     _fill(bench, entry)
     commands = [line for block in CONSOLE.findall(ENTRIES[entry]) for line in block.splitlines()]
     assert commands

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import trio
 
+from craig_mq.audit import open_store
 from craig_mq.core.delivery import PERSISTENT, Properties, Publication
 from craig_mq.core.outcome import Acked
 from craig_mq.core.topology import topology_for
@@ -32,10 +33,14 @@ ROOT = Path(__file__).parents[2]
 MESSAGES = 40
 
 
-async def fill(url: str) -> None:
-    """Declare the subscription's topology and quarantine some messages, each confirmed."""
+async def fill(url: str, ledger: str) -> None:
+    """Declare the subscription's topology and quarantine some messages, each confirmed; make the ledger."""
     now_s = time.time()
-    async with open_broker(url) as broker, connected(broker, "filling") as connection:
+    async with (
+        open_store(ledger),
+        open_broker(url) as broker,
+        connected(broker, "filling") as connection,
+    ):
         await Declarer(connection, topology_for(QUEUE, ("dlq.#",)), lambda _: None).declare(repairing=False)
         channel = await connection.open_channel(confirms=True)
         for n in range(1, MESSAGES + 1):
@@ -55,12 +60,13 @@ def test_a_signal_ends_a_redrive_between_two_messages(vhost_url, tmp_path) -> No
 
     The command line then carries the same plan out with the exact remainder: each message once.
     """
-    trio.run(fill, vhost_url)
+    ledger = f"sqlite:///{tmp_path}/audit.db"
+    trio.run(fill, vhost_url, ledger)
     environment = {
         **os.environ,
         "CRAIG_MQ_AMQP_URL": vhost_url,
         "CRAIG_MQ_QUEUE": QUEUE,
-        "CRAIG_MQ_AUDIT_URL": f"sqlite:///{tmp_path}/audit.db",
+        "CRAIG_MQ_AUDIT_URL": ledger,
         "PYTHONPATH": str(ROOT),
     }
     program = [sys.executable, "-m", "craig_mq"]
