@@ -26,6 +26,8 @@ class Intake(Generic[Resumed]):
     started where none waits: an idle session needs one, not ``concurrency`` of them.
     """
 
+    __slots__ = ("_changed", "_consumer", "_due", "_idle", "reinforce", "stopped")
+
     def __init__(self) -> None:
         self._consumer: Consumer | None = None
         self._due: list[Resumed] = []

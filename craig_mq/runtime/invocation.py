@@ -50,6 +50,8 @@ class Invoker(Generic[I_contra]):
     it: ``returned`` or ``failed`` where it is an outcome, nothing where it is none (field failure EXG-01).
     """
 
+    __slots__ = ("_handler_of", "_jitter", "_plan", "_reporter", "_tally", "handler_timeout_s")
+
     def __init__(self, plan: SessionPlan, call: Callable[[I_contra, int], Awaitable[None]]) -> None:
         self._plan = plan
         self._handler_of = call

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import attrs
 import trio
 
 from craig_mq.core.close import CloseReason
-from craig_mq.observe.events import SettlementFailure, SettlementStage
+from craig_mq.observe.events import SessionUp, SettlementFailure, SettlementStage
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.ending import Ending
@@ -17,12 +15,12 @@ from craig_mq.runtime.publishing import Publishing
 from craig_mq.runtime.settler import Settler
 from craig_mq.transport.broker import Channel
 from craig_mq.transport.errors import ClosedError, TransportError
-from supervisors import Shutdown
+from supervisors import ChildContext, Shutdown
 
 
 @attrs.define(slots=True, eq=False)
 class LiveSession:
-    """One connected generation of one arm. ``report_up`` is called once it consumes."""
+    """One connected generation of one arm."""
 
     plan: SessionPlan
     arm: ArmMemory
@@ -31,8 +29,19 @@ class LiveSession:
     publishing: Publishing
     blockage: Blockage
     ending: Ending
-    shutdown: Shutdown
-    report_up: Callable[[], None]
+    context: ChildContext
+
+    @property
+    def shutdown(self) -> Shutdown:
+        """This generation's graceful token."""
+        return self.context.shutdown
+
+    def report_up(self) -> None:
+        """Say that the session consumes: to its arm, its supervisor, the first start and the observer."""
+        self.arm.went_up()
+        self.context.started()
+        self.plan.gate.up(self.arm.name)
+        self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, self.context.generation))
 
     def settlement_failed(
         self,

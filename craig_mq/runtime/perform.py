@@ -55,6 +55,18 @@ _WRITTEN = Settled(ACK_WRITTEN)
 class Performer:
     """Performs the effects of one main session's deliveries; every method names its effect."""
 
+    __slots__ = (
+        "_arm",
+        "_is_canonical",
+        "_live",
+        "_plan",
+        "_reporter",
+        "_rules",
+        "_sources",
+        "_tally",
+        "open",
+    )
+
     def __init__(self, plan: Plan, live: LiveSession) -> None:
         self._live = live
         self._plan = plan

@@ -30,6 +30,20 @@ STUCK_INTERVAL_S = 5.0
 class QueueConsumer(Generic[F]):
     """Consumes for one live session until its end is noted."""
 
+    __slots__ = (
+        "_bounds",
+        "_copies",
+        "_intake",
+        "_invoker",
+        "_live",
+        "_options",
+        "_performer",
+        "_tasks",
+        "_workers",
+        "_workers_ended",
+        "_working",
+    )
+
     def __init__(self, live: LiveSession, performer: Performs[F], intake: Intake[F]) -> None:
         self._live = live
         self._options = live.plan.options

@@ -40,6 +40,8 @@ QUIET_S = 1.0
 class ParkingReplayer:
     """Replays for one live session until its end is noted."""
 
+    __slots__ = ("_absent", "_consumer", "_hold_limit_s", "_live", "_plan", "_queue", "_quiet", "_waiting")
+
     def __init__(self, plan: Plan, live: LiveSession) -> None:
         self._live = live
         self._plan = plan

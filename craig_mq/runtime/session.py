@@ -17,7 +17,7 @@ import trio
 from craig_mq.core.close import ChannelClose
 from craig_mq.core.errors import DlqConfigError
 from craig_mq.core.session_end import SessionEnd
-from craig_mq.observe.events import BlockedChanged, SessionDown, SessionRefused, SessionUp
+from craig_mq.observe.events import BlockedChanged, SessionDown, SessionRefused
 from craig_mq.runtime.arm_memory import ArmMemory
 from craig_mq.runtime.blockage import Blockage
 from craig_mq.runtime.declare import ACCESS_REFUSED, RESOURCE_LOCKED, Declarer, TopologyRefused
@@ -148,17 +148,10 @@ class Session:
             publishing,
             blockage,
             ending,
-            context.shutdown,
-            partial(self._up, context),
+            context,
         )
         publishing.on_lost = live.lost
         return live
-
-    def _up(self, context: ChildContext) -> None:
-        self.arm.went_up()
-        context.started()
-        self.plan.gate.up(self.arm.name)
-        self.plan.reporter.emit(SessionUp(self.plan.queue, self.arm.name, context.generation))
 
     async def _run(self, work: Work, live: LiveSession) -> None:
         async with trio.open_nursery() as nursery:

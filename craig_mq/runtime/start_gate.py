@@ -14,6 +14,8 @@ class StartGate:
     Refusals count only until then: later ones are retried like any other end.
     """
 
+    __slots__ = ("_decided", "_missing", "last_failure", "refusal")
+
     def __init__(self, arms: Iterable[Arm] = ("main", "parking")) -> None:
         self._missing = set(arms)
         self._decided = Flag()

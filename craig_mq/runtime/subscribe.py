@@ -3,8 +3,7 @@
 # flake8: noqa: ASYNC114,ASYNC128,ASYNC910 - task_status travels to the task behind the handle
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 import trio
 
@@ -80,7 +79,7 @@ async def subscribe_dlq(
         Reporter(observer),
         StartGate(),
         Tally(),
-        _routes(tuple(binding_keys), options.return_route),
+        _CanonicalRoutes(tuple(binding_keys), options.return_route),
     )
     main, parking = ArmMemory("main"), ArmMemory("parking")
     tree = Supervisor(subscription_tree(plan, parking, main), observer=BackoffReports(plan))
@@ -90,11 +89,21 @@ async def subscribe_dlq(
     await task.run()
 
 
-def _routes(binding_keys: tuple[str, ...], return_route: ReturnRoute) -> Callable[[str], bool]:
-    """Remember answers: it is asked once a delivery, about few distinct keys."""
+class _CanonicalRoutes:
+    """Remembers answers: it is asked once a delivery, about few distinct keys."""
 
-    @lru_cache(_REMEMBERED_ROUTES)
-    def canonical(routing_key: str) -> bool:
-        return is_canonical(routing_key, binding_keys, return_route)
+    __slots__ = ("_answers", "_binding_keys", "_return_route")
 
-    return canonical
+    def __init__(self, binding_keys: tuple[str, ...], return_route: ReturnRoute) -> None:
+        self._binding_keys = binding_keys
+        self._return_route: ReturnRoute = return_route
+        self._answers: dict[str, bool] = {}
+
+    def __call__(self, routing_key: str) -> bool:
+        answer = self._answers.get(routing_key)
+        if answer is None:
+            if len(self._answers) >= _REMEMBERED_ROUTES:
+                self._answers.clear()
+            answer = is_canonical(routing_key, self._binding_keys, self._return_route)
+            self._answers[routing_key] = answer
+        return answer

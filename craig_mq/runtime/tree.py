@@ -7,8 +7,10 @@ restarted for ever; one that raises has met an error nobody foresaw, and takes t
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
+from typing import Final
 
+from craig_mq.core.config import SubscriptionOptions
 from craig_mq.core.topology import DEAD_LETTER_EXCHANGE
 from craig_mq.observe.events import Arm, BackoffChanged
 from craig_mq.runtime.arm_memory import ArmMemory
@@ -28,6 +30,7 @@ from supervisors.state import ChildState
 
 ROOT = "subscription"
 SESSION = "session"
+_ARMS: Final[dict[str, Arm]] = {f"{ROOT}/main": "main", f"{ROOT}/parking": "parking"}
 _CRASHES = frozenset({EndClass.FAILED})
 _MARGIN_S = 1.0
 """How much later than what it watches over a deadline higher up falls."""
@@ -52,7 +55,7 @@ def subscription_tree(plan: Plan, parking: ArmMemory, main: ArmMemory) -> Superv
     return SupervisorSpec(
         name=ROOT,
         children=(
-            ChildSpec("depth", sampler.run, backoff=_backoff(plan), start_failure="retry"),
+            ChildSpec("depth", sampler.run, backoff=_backoff(plan.options), start_failure="retry"),
             arm_spec(plan, "parking", Session(plan, parking, partial(ParkingReplayer, plan), returns_to).run),
             arm_spec(plan, "main", Session(plan, main, consume, (DEFAULT_EXCHANGE,)).run),
         ),
@@ -66,7 +69,7 @@ def arm_spec(plan: SessionPlan, name: Arm, session: Body) -> ChildSpec:
     child = ChildSpec(
         SESSION,
         session,
-        backoff=_backoff(plan),
+        backoff=_backoff(plan.options),
         start_failure="retry",
         significant=True,
         drain_timeout_s=drain_s,
@@ -87,8 +90,9 @@ def arm_spec(plan: SessionPlan, name: Arm, session: Body) -> ChildSpec:
     )
 
 
-def _backoff(plan: SessionPlan) -> Backoff:
-    options = plan.options
+@lru_cache
+def _backoff(options: SubscriptionOptions) -> Backoff:
+    """Return the law of every session with these options; most subscriptions share them."""
     base_s, cap_s = options.backoff_base.total_seconds(), options.backoff_cap.total_seconds()
     return Backoff(
         base_s=base_s,
@@ -113,13 +117,14 @@ def _drain_s(plan: SessionPlan) -> float:
 class BackoffReports:
     """Turns the tree's reports about waiting into the runtime's own event."""
 
+    __slots__ = ("_plan",)
+
     def __init__(self, plan: SessionPlan) -> None:
         self._plan = plan
-        self._arms: dict[str, Arm] = {f"{ROOT}/main": "main", f"{ROOT}/parking": "parking"}
 
     def __call__(self, event: Event) -> None:
         """Observe one report of the tree."""
-        arm = self._arms.get(event.path)
+        arm = _ARMS.get(event.path)
         if arm is None:
             return
         if isinstance(event, BackoffChosen):
