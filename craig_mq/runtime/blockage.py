@@ -15,8 +15,6 @@ class Blockage:
     ``wanted`` is called when it was blocked: whoever holds back meanwhile then calls ``wait_over``.
     """
 
-    __slots__ = ("_changed", "_changing", "reason", "wanted")
-
     def __init__(self, changed: Callable[[str | None], None]) -> None:
         self._changed = changed
         self._changing = Flag()

@@ -55,8 +55,6 @@ class Copies(Generic[F]):
     calls ``leave``, and ``run`` flushes if it has not come back one scheduling pass later.
     """
 
-    __slots__ = ("_done", "_idle", "_make", "_owed", "_publishing", "_waiting", "_waits", "wanted")
-
     def __init__(self, publishing: Publishing, make: Callable[[F], Copy]) -> None:
         self._publishing = publishing
         self._make = make

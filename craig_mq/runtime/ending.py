@@ -18,8 +18,6 @@ class Ending:
     the session to its end; it may be called before by whoever begins what would not notice.
     """
 
-    __slots__ = ("_drained", "_failure", "_lost", "_start_failure", "_waiting", "noted", "wanted")
-
     def __init__(self) -> None:
         self.noted = False
         self._waiting: trio.CancelScope | None = None
