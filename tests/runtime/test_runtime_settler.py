@@ -178,7 +178,7 @@ async def test_finish_is_bounded(autojump_clock):
 
 
 async def test_the_flush_behind_a_cancelled_one_is_guarded_too(autojump_clock):
-    """What was accepted during a cancelled run's flush is flushed next, and aborted at its own bound (S42)."""
+    """What is accepted during a cancelled run's flush is flushed next, and aborted at its own bound (S42)."""
     channel, outcomes = FakeChannel(stubborn=True), []
     settler = settler_on(channel)
     began = trio.current_time()

@@ -96,6 +96,18 @@ def test_news_from_outside_reaches_a_run_in_virtual_time():
     assert run_seeded(main, seed=0) != threading.get_ident()
 
 
+def test_whoever_waits_until_all_is_blocked_goes_before_the_clock():
+    """Where nothing can run, whoever waits for just that runs first, and only then the clock jumps."""
+
+    async def main() -> float:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 10)
+            await trio.testing.wait_all_tasks_blocked()
+            return trio.current_time()
+
+    assert [run_seeded(main, seed=seed) for seed in range(40)] == [0.0] * 40
+
+
 def test_missing_internals_are_refused(monkeypatch):
     """S57: where Trio lacks an internal the kit sets, it refuses to run, and says which."""
     monkeypatch.delattr(trio_run, "_ALLOW_DETERMINISTIC_SCHEDULING")
