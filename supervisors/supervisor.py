@@ -99,10 +99,10 @@ class Supervisor(Handle):
         With no timer and no shield there is no scope: most supervisors wait so, and most of the time.
         """
         self._post(BringUp())
-        while not roster.head.closed:
+        while True:
             self._take_turn(roster)
             if roster.head.closed:
-                break
+                return
             until, shielded = self._timers.next_at(), self._cancelled is not None
             try:
                 if until == math.inf and not shielded:
