@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sqlite3
 from collections.abc import Awaitable, Callable, Generator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from craig_mq.audit.archive import Progress as Done
+from craig_mq.audit.driver_errors import driver_words
 from craig_mq.audit.ledger import Ledger
 from craig_mq.audit.opening import open_store
 from craig_mq.audit.store import OnProgress
@@ -44,7 +44,7 @@ def time(text: str) -> datetime:
 
 def with_ledger(url: str, work: Callable[[Ledger], Awaitable[T]], *, create: bool = False) -> T:
     """Open the ledger at ``url``, run ``work`` with it, and close it; known failures become one line."""
-    with plain_errors(), _database_errors():
+    with plain_errors(), _database_errors(url):
         if not create:
             require_ledger(url)
         return trio.run(_opened, url, work)
@@ -56,17 +56,14 @@ async def _opened(url: str, work: Callable[[Ledger], Awaitable[T]]) -> T:
 
 
 @contextlib.contextmanager
-def _database_errors() -> Generator[None]:
+def _database_errors(url: str) -> Generator[None]:
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        raise Refusal(f"the ledger can't be used: {error}", FAILURE) from error
     except Exception as error:
-        # The driver is loaded only for a PostgreSQL ledger, so its errors are known by their module.
-        if not type(error).__module__.startswith("psycopg"):
+        words = str(error) if isinstance(error, OSError) else driver_words(error, url)
+        if words is None:
             raise
-        line = " ".join(str(error).split())
-        raise Refusal(f"the ledger's database: {line}", FAILURE) from error
+        raise Refusal(f"the ledger can't be used: {words}", FAILURE) from error
 
 
 @contextlib.contextmanager

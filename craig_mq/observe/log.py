@@ -51,6 +51,7 @@ _LEVELS: dict[type[ev.Event], tuple[int, str]] = {
 }
 
 _SETTLEMENT_FAILED = "SETTLEMENT_FAILED"
+_ASKED_FOR = "SHUTDOWN"
 
 
 def log_event(event: ev.Event) -> None:
@@ -59,6 +60,8 @@ def log_event(event: ev.Event) -> None:
     match event:
         case ev.SessionDown(end=end) if end == _SETTLEMENT_FAILED:
             level = logging.ERROR
+        case ev.SessionDown(end=end) if end == _ASKED_FOR:
+            level = logging.INFO
         case ev.SubscriptionEnded(error=error) if error is not None:
             level = logging.ERROR
         case _:
@@ -69,7 +72,7 @@ def log_event(event: ev.Event) -> None:
 
 
 def _is_shown(attribute: attrs.Attribute[object], value: object) -> bool:
-    return value is not None and attribute.repr is not False
+    return value is not None and value != "" and attribute.repr is not False
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, object]:

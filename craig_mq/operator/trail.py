@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from craig_mq.audit.driver_errors import driver_words
 from craig_mq.audit.ledger import Ledger
 from craig_mq.audit.opening import open_store
 from craig_mq.audit.operators import (
@@ -101,21 +101,21 @@ async def open_trail(url: str | None, act: Act) -> AsyncGenerator[Trail, None]:
 @asynccontextmanager
 async def _opened(url: str) -> AsyncGenerator[Ledger, None]:
     async with AsyncExitStack() as stack:
-        with ledger_errors():
+        with ledger_errors(url):
             ledger = await stack.enter_async_context(open_store(url))
         yield ledger
 
 
 @contextmanager
-def ledger_errors() -> Generator[None]:
-    """The driver is loaded only for a PostgreSQL ledger, so its errors are known by their module."""
+def ledger_errors(url: str = "") -> Generator[None]:
+    """Raise LedgerFailed for what the driver of the ledger (at ``url``, if known) raises."""
     try:
         yield
     except Exception as error:
-        if not isinstance(error, sqlite3.Error) and not type(error).__module__.startswith("psycopg"):
+        words = driver_words(error, url)
+        if words is None:
             raise
-        line = " ".join(str(error).split())
-        raise LedgerFailed(f"the ledger can't be used, so nothing more is done: {line}") from error
+        raise LedgerFailed(f"the ledger can't be used, so nothing more is done: {words}") from error
 
 
 async def known_rows(

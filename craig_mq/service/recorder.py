@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -13,6 +12,7 @@ import trio
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from craig_mq.audit import LedgerOptions, open_store, record
+from craig_mq.audit.driver_errors import driver_words
 from craig_mq.audit.errors import StoreUnavailable
 from craig_mq.audit.ledger import Ledger
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
@@ -86,12 +86,10 @@ async def _open(stack: AsyncExitStack, url: str, options: LedgerOptions) -> Ledg
     try:
         return await stack.enter_async_context(open_store(url, options))
     except Exception as error:
-        # The driver is loaded only for a PostgreSQL ledger, so its errors are known by their module.
-        driver = type(error).__module__.startswith("psycopg")
-        if not driver and not isinstance(error, sqlite3.Error | OSError):
+        words = str(error) if isinstance(error, OSError) else driver_words(error, url)
+        if words is None:
             raise
-        line = " ".join(str(error).split())
-        raise StoreUnavailable(f"the ledger can't be opened: {line}") from error
+        raise StoreUnavailable(f"the ledger can't be opened: {words}") from error
 
 
 class _Run:

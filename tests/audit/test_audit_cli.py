@@ -153,7 +153,7 @@ def test_verify_exits_1_when_something_was_changed(audit, ledger):
         ("sqlite:///", ("stats",), 2, "no ledger"),
         ("mysql://root@localhost/x", ("stats",), 2, "unknown kind of store"),
         ("hunter2", ("stats",), 2, "unknown kind of store"),
-        ("postgresql://someone:hunter2@127.0.0.1:1/x", ("stats",), 1, "refused"),
+        ("postgresql://someone:hunter2@127.0.0.1:1/x", ("stats",), 1, "host, port, user and database"),
         ("postgresql://someone:hunter2%zz@h/x", ("stats",), 2, "percent-encoded"),
         ("postgresql://someone:1@hunter2@h/x", ("stats",), 2, "percent-encoded"),
         ("postgresql://someone:hunter2/1@h/x", ("stats",), 2, "percent-encoded"),

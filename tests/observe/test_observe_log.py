@@ -39,6 +39,7 @@ def test_a_quarantine_publish_logs_one_error_with_its_four_fields(caplog: pytest
             logging.ERROR,
         ),
         (ev.SessionDown(Q, "main", generation=1, end="CONNECTION_LOST", text="reset"), logging.WARNING),
+        (ev.SessionDown(Q, "main", generation=1, end="SHUTDOWN", text=""), logging.INFO),
         (ev.SettlementFailure(Q, "main", stage="nacked", target=f"{Q}.parking", text="nack"), logging.ERROR),
         (ev.SubscriptionEnded(Q, error="ValueError"), logging.ERROR),
         (ev.SubscriptionEnded(Q, error=None), logging.INFO),
@@ -48,7 +49,7 @@ def test_a_quarantine_publish_logs_one_error_with_its_four_fields(caplog: pytest
 def test_levels_follow_what_an_operator_must_do(
     event: ev.Event, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Teardown after a settlement failure logs at ERROR; ordinary ends warn; single deliveries are DEBUG."""
+    """Teardown after a settlement failure logs at ERROR; ordinary ends warn, one asked for does not; single deliveries are DEBUG."""
     with caplog.at_level(logging.DEBUG, "craig_mq"):
         log_event(event)
     assert [r.levelno for r in caplog.records] == [level]
@@ -95,6 +96,14 @@ def test_json_lines_hold_every_field_once() -> None:
     assert entry["time"].endswith("Z")
     for name, value in attrs.asdict(QUARANTINED).items():
         assert entry[name] == value
+
+
+def test_an_empty_text_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """A field that says nothing is not written: no ``text=""`` behind a graceful shutdown."""
+    with caplog.at_level(logging.INFO, "craig_mq"):
+        log_event(ev.SessionDown(Q, "main", generation=1, end="SHUTDOWN", text=""))
+    line = KeyValueFormatter().format(caplog.records[0])
+    assert line.endswith("INFO session ended event=SessionDown queue=security.dlq arm=main generation=1 end=SHUTDOWN")
 
 
 def test_an_exception_is_named_without_its_text() -> None:
