@@ -7,14 +7,13 @@ from functools import partial
 import attrs
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from craig_mq.audit.ledger import Ledger
 from craig_mq.audit.operators import OperatorAction, read_actions
 from craig_mq.cli.audit_ledger import json_option, with_ledger
 from craig_mq.cli.audit_view import print_json, printable
+from craig_mq.cli.terminal import listing, show
 
 
 @click.command()
@@ -30,15 +29,14 @@ def actions(url: str, *, limit: int, as_json: bool) -> None:
     if as_json:
         print_json([{**attrs.asdict(one), "outcome": msgspec.json.decode(one.outcome)} for one in found])
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("at", "phase", "who", "action", "queue", "reason", "plan", "outcome"):
-        table.add_column(name, overflow="fold")
+    names = ("at", "phase", "who", "action", "queue", "reason", "plan", "outcome")
+    table = listing(*names, fold=("who", "queue", "reason", "plan", "outcome"))
     for one in found:
         cells = (one.phase, one.who, one.action, one.queue, one.reason, one.plan_sha256 or "-", one.outcome)
         table.add_row(
             one.at.isoformat(timespec="seconds"), *(Text(printable(cell.encode())) for cell in cells)
         )
-    Console().print(table)
+    show(table)
 
 
 async def _read(ledger: Ledger, *, limit: int) -> list[OperatorAction]:

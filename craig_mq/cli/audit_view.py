@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from craig_mq.audit.reading import AuditStats
 from craig_mq.audit.row import StoredRow
 from craig_mq.audit.verify import VerifyReport
+from craig_mq.cli.terminal import facts, listing, show
 
 
 def print_json(document: object) -> None:
@@ -85,10 +85,8 @@ def verify_document(report: VerifyReport) -> dict[str, object]:
 
 def print_rows(rows: Sequence[StoredRow], *, body: bool) -> None:
     """Rows as a table; the texts are data, never markup."""
-    table = Table(box=None, pad_edge=False)
     columns = ("recorded", "id", "service", "event type", "queue", "reason", "token")
-    for name in (*columns, "body") if body else columns:
-        table.add_column(name, overflow="fold")
+    table = listing(*columns, *(("body",) if body else ()), fold=("id", "service", "queue", "token", "body"))
     for row in rows:
         flag = f"divergent from {row.canonical_id}" if row.divergent else "-"
         cells = [
@@ -103,19 +101,17 @@ def print_rows(rows: Sequence[StoredRow], *, body: bool) -> None:
         if body:
             cells.append(printable(row.body))
         table.add_row(*map(Text, cells))
-    Console().print(table)
+    show(table)
 
 
 def print_row(row: StoredRow, *, body: bool) -> None:
     """One row, a column a line."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    table = facts()
     for name, value in row_document(row, body=False).items():
         table.add_row(name, Text("-" if value is None else str(value)))
     if body:
         table.add_row("body", Text(printable(row.body)))
-    Console().print(table)
+    show(table)
 
 
 def print_stats(stats: AuditStats) -> None:
@@ -127,10 +123,10 @@ def print_stats(stats: AuditStats) -> None:
         f" {account} recorded {stats.recorded}"
     )
     console.print(f"tokenless {stats.tokenless}, divergent {stats.divergent}, imported {stats.imported}")
-    table = Table("service", "event type", "hot rows", box=None, pad_edge=False)
+    table = listing("service", "event type", "hot rows", fold=("service",))
     for kind in stats.kinds:
         table.add_row(Text(kind.source_service), Text(kind.event_type), str(kind.rows))
-    console.print(table)
+    show(table)
     for head in stats.writers:
         console.print(f"anchor {head.chain.hex()} (writer {head.writer}, {head.rows} rows)", soft_wrap=True)
 

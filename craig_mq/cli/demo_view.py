@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from craig_mq.cli.terminal import listing
 from craig_mq.demo.run import DemoResult
 from craig_mq.service.status import SHOWN_COUNTERS, Status
 
@@ -52,7 +53,7 @@ def _walk(supervisor: dict[str, Any], text: Text, clock_s: float, depth: int) ->
 
 def _depths(document: dict[str, Any]) -> Table:
     """Per queue what is ready and what this service holds, and how old the parked head is."""
-    table = Table("queue", "ready", "held", box=None, pad_edge=False)
+    table = listing("queue", "ready", "held", fold=("queue",))
     held: dict[str, int] = document.get("held", {})
     for name, ready in document["depths"].items():
         table.add_row(name, "?" if ready is None else str(ready), str(held.get(name, "-")))

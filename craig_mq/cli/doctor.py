@@ -7,12 +7,11 @@ from typing import Final
 
 import attrs
 import click
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.target import broker_options, management_option, read_target
+from craig_mq.cli.terminal import listing, show
 from craig_mq.operator.doctor.examination import Examination
 from craig_mq.operator.doctor.findings import Finding, Level, exit_code
 
@@ -62,10 +61,11 @@ def doctor(
 
 
 def _print(findings: list[Finding]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
+    table = listing("level", "check", "subject", "finding", fold=("subject", "finding"))
+    table.show_header = False
     for one in findings:
         words = f"{one.text}\n→ {one.todo}" if one.todo else one.text
         table.add_row(
             Text(one.level.value, _STYLES[one.level]), Text(one.check), Text(one.subject), Text(words)
         )
-    Console().print(table)
+    show(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 from rich.console import Console
@@ -12,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from craig_mq.cli.audit_view import printable
+from craig_mq.cli.terminal import facts, listing, show
 from craig_mq.core.timing import instant_seconds
 from craig_mq.operator.row import Row
 from craig_mq.operator.scan import Group, Scan
 
+_FOLDING: Final = ("service", "last error", "key")
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 
 
@@ -41,8 +43,8 @@ def body_document(body: bytes) -> dict[str, str]:
 
 def print_scan(scan: Scan, now_s: float) -> None:
     """Rows as a table, then how much was seen."""
-    columns = ("age", "reason", "event type", "service", "parks", "token", "redrivable", "last error", "key")
-    table = _table(columns)
+    names = ("age", "reason", "event type", "service", "parks", "token", "redrivable", "last error", "key")
+    table = listing(*names, fold=_FOLDING)
     for row in scan.rows:
         cells = (
             _age(row.at_s, now_s),
@@ -56,13 +58,14 @@ def print_scan(scan: Scan, now_s: float) -> None:
             row.key,
         )
         _add(table, cells)
-    Console().print(table)
+    show(table)
     print_reach(scan)
 
 
 def print_parked(scan: Scan, ttl_s: float, now_s: float) -> None:
     """Parked rows as a table, with the wait that is left."""
-    table = _table(("due in", "waited", "event type", "service", "parks", "last error", "key"))
+    names = ("due in", "waited", "event type", "service", "parks", "last error", "key")
+    table = listing(*names, fold=_FOLDING)
     for row in scan.rows:
         left = None if row.at_s is None else row.at_s + ttl_s
         cells = (
@@ -75,7 +78,7 @@ def print_parked(scan: Scan, ttl_s: float, now_s: float) -> None:
             row.key,
         )
         _add(table, cells)
-    Console().print(table)
+    show(table)
 
 
 def print_reach(scan: Scan) -> None:
@@ -88,23 +91,21 @@ def print_reach(scan: Scan) -> None:
 
 def print_groups(groups: Sequence[Group], now_s: float) -> None:
     """Groups as an exception list."""
-    table = _table(("messages", "bytes", "reason", "oldest", "error", "example"))
+    table = listing("messages", "bytes", "reason", "oldest", "error", "example", fold=("error", "example"))
     for group in groups:
         oldest = _age(None if group.oldest_at is None else instant_seconds(group.oldest_at), now_s)
         cells = (str(group.rows), str(group.bytes), group.reason, oldest, group.error, group.example)
         _add(table, cells)
-    Console().print(table)
+    show(table)
 
 
 def print_plan(document: dict[str, Any]) -> None:
     """A plan in numbers, a line each."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    table = facts()
     for name, value in document.items():
         words = _counts(cast("dict[str, int]", value)) if isinstance(value, dict) else str(value)
         table.add_row(name.replace("_", " "), Text(printable(words.encode("utf-8", "replace"))))
-    Console().print(table)
+    show(table)
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -113,21 +114,12 @@ def _counts(counts: dict[str, int]) -> str:
 
 def print_row(row: Row, body: bytes | None) -> None:
     """One row, a field a line; the body below it where given."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    table = facts()
     for name, value in attrs.asdict(row).items():
         table.add_row(name, Text("-" if value is None else printable(str(value).encode("utf-8", "replace"))))
     if body is not None:
         table.add_row("body", Text(printable(body)))
-    Console().print(table)
-
-
-def _table(columns: Iterable[str]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    return table
+    show(table)
 
 
 def _add(table: Table, cells: Iterable[str | None]) -> None:

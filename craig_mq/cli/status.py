@@ -12,13 +12,13 @@ import attrs
 import click
 from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.demo_view import status_view
 from craig_mq.cli.failures import FAILURE, plain_errors
 from craig_mq.cli.target import Target, broker_options, management_option, read_target
+from craig_mq.cli.terminal import listing, show
 from craig_mq.operator.status import QueueDepth, fetch_status, queue_depths, with_held
 from craig_mq.service.status import Status
 
@@ -77,7 +77,7 @@ def status(
         if as_json:
             print_json(document)
         else:
-            console.print(view)
+            show(view)
         if not watch:
             context.exit(0 if ready else FAILURE)
         time.sleep(interval)
@@ -111,7 +111,7 @@ def _queues(
     if api is not None:
         with plain_errors():
             depths = with_held(api, depths)
-    table = Table("queue", "ready", "held", "oldest", box=None, pad_edge=False)
+    table = listing("queue", "ready", "held", "oldest", fold=("queue",))
     for one in depths:
         ready = "missing" if one.ready is None else str(one.ready)
         held = "?" if one.held is None else str(one.held)
