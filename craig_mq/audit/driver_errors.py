@@ -8,7 +8,9 @@ from typing import Final
 _SQLITE: Final = "; check that the file's folder exists and may be written"
 _POSTGRES: Final = "; check that the database runs, and the URL's host, port, user and database"
 _UNOPENED: Final = "unable to open"
-_UNCONNECTED: Final = frozenset({"OperationalError", "ConnectionTimeout"})  # what a server says has a class of its own
+_UNCONNECTED: Final = frozenset(
+    {"OperationalError", "ConnectionTimeout"}
+)  # what a server says has a class of its own
 
 
 def driver_words(error: BaseException, url: str = "") -> str | None:

@@ -16,7 +16,7 @@ _FOLDED: Final = 8
 
 
 def listing(*names: str, fold: Collection[str] = ()) -> Table:
-    """A table of rows. The columns named in ``fold`` give way on a narrow terminal, the others never break."""
+    """A table of rows: the columns named in ``fold`` give way on a narrow terminal, the others stay whole."""
     table = Table(box=None, pad_edge=False)
     for name in names:
         folds = name in fold
@@ -33,13 +33,12 @@ def facts() -> Table:
 
 
 def show(view: RenderableType) -> None:
-    """Print ``view``; a table's lines that cannot be as narrow as the terminal are wrapped by the terminal."""
+    """Print ``view``; where a table cannot be as narrow as the terminal, the terminal wraps its lines."""
     console = Console()
     if not _is_bounded():
         console.width = _ENDLESS
     elif isinstance(view, Table):
-        view.collapse_padding = _least_width(console, view) > console.width
-        console.width = max(console.width, _least_width(console, view))
+        _fit(view, console)
     console.print(view)
 
 
@@ -47,12 +46,16 @@ def _is_bounded() -> bool:
     return "COLUMNS" in os.environ or sys.stdout.isatty()
 
 
-def _least_width(console: Console, table: Table) -> int:
-    """The width of ``table`` with its folding columns as narrow as they get."""
+def _fit(table: Table, console: Console) -> None:
+    """Narrow a table that is too wide, as far as its columns may be; then widen the console to it."""
+    options = console.options.update_width(_ENDLESS)
     folding = [column for column in table.columns if not column.no_wrap]
     for column in folding:
         column.max_width = _FOLDED
-    measured = Measurement.get(console, console.options.update_width(_ENDLESS), table)
+    table.collapse_padding = Measurement.get(console, options, table).maximum >= console.width
+    least = Measurement.get(console, options, table).maximum
+    if least >= console.width:
+        console.width = least
+        return
     for column in folding:
         column.max_width = None
-    return measured.maximum

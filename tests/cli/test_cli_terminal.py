@@ -13,7 +13,9 @@ URL = f"amqp://guest@rabbit.{'internal.' * 20}example:5672/vhost"
 
 
 def _rows():
-    table = listing("age", "reason", "event type", "redrivable", "last error", "key", fold=("last error", "key"))
+    table = listing(
+        "age", "reason", "event type", "redrivable", "last error", "key", fold=("last error", "key")
+    )
     table.add_row(*map(Text, ("533d", "malformed", "invoice.paid", "no", ERROR, KEY)))
     return table
 
@@ -28,7 +30,7 @@ def test_nothing_is_folded_into_a_pipe(monkeypatch, capsys) -> None:
     assert ERROR in row
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("width", [40, *range(54, 66), 80, 120])
 def test_short_columns_never_break_a_word(monkeypatch, capsys, width) -> None:
     """On a narrow terminal the named columns fold and lose nothing; the short ones stay whole."""
     monkeypatch.setenv("COLUMNS", str(width))
@@ -38,7 +40,7 @@ def test_short_columns_never_break_a_word(monkeypatch, capsys, width) -> None:
     assert lines[first].split()[:4] == ["533d", "malformed", "invoice.paid", "no"]
     start = lines[first - 1].index("key")
     assert "".join(line[start:].strip() for line in lines[first:]) == KEY
-    assert width == 40 or max(map(len, lines)) <= width
+    assert max(map(len, lines)) <= max(width, 57)
 
 
 def test_the_doctor_cuts_no_address_short(monkeypatch, capsys) -> None:

@@ -49,7 +49,7 @@ def test_a_quarantine_publish_logs_one_error_with_its_four_fields(caplog: pytest
 def test_levels_follow_what_an_operator_must_do(
     event: ev.Event, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Teardown after a settlement failure logs at ERROR; ordinary ends warn, one asked for does not; single deliveries are DEBUG."""
+    """A settlement failure is an ERROR, an ordinary end warns, a shutdown does not; deliveries are DEBUG."""
     with caplog.at_level(logging.DEBUG, "craig_mq"):
         log_event(event)
     assert [r.levelno for r in caplog.records] == [level]
@@ -103,7 +103,9 @@ def test_an_empty_text_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "craig_mq"):
         log_event(ev.SessionDown(Q, "main", generation=1, end="SHUTDOWN", text=""))
     line = KeyValueFormatter().format(caplog.records[0])
-    assert line.endswith("INFO session ended event=SessionDown queue=security.dlq arm=main generation=1 end=SHUTDOWN")
+    assert line.endswith(
+        "INFO session ended event=SessionDown queue=security.dlq arm=main generation=1 end=SHUTDOWN"
+    )
 
 
 def test_an_exception_is_named_without_its_text() -> None:

@@ -15,7 +15,7 @@ from craig_mq.cli import main
 def test_a_ledger_that_cannot_be_opened_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, step: str
 ) -> None:
-    """A ledger in a missing folder, or in a file that is no database, is named, and ends ``run`` with exit code 1."""
+    """A ledger in a missing folder, or in a file that is no database, is named; ``run`` exits 1."""
     (tmp_path / "corrupt.db").write_text("no database, " * 100, encoding="utf-8")
     monkeypatch.setattr("craig_mq.cli.run._log_to_stderr", lambda *_: None)  # else it outlives the test
     arguments = ["run", "--queue", "q.dlq", "--amqp", "memory://", "--audit", f"sqlite:///{tmp_path / name}"]
