@@ -99,10 +99,8 @@ class Supervisor(Handle):
         With no timer and no shield there is no scope: most supervisors wait so, and most of the time.
         """
         self._post(BringUp())
-        while True:
-            self._take_turn(roster)
-            if roster.head.closed:
-                return
+        self._take_turn(roster)
+        while not roster.head.closed:
             until, shielded = self._timers.next_at(), self._cancelled is not None
             try:
                 if until == math.inf and not shielded:
@@ -113,6 +111,7 @@ class Supervisor(Handle):
             except trio.Cancelled as error:  # noqa: ASYNC103 - run() raises it once the children ended
                 self._cancelled = error
                 self._take_parent_cancel()
+            self._take_turn(roster)
 
     def _take_turn(self, roster: Roster) -> None:
         for event in self._mailbox.take_all():
