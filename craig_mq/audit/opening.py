@@ -56,6 +56,15 @@ def _sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group.exceptions[0] if len(group.exceptions) == 1 else group
 
 
+def shown_url(url: str) -> str:
+    """``url`` as an output may show it, without credentials; of one that ``open_store`` takes."""
+    if url.startswith(_SQLITE):
+        return url
+    from craig_mq.audit.postgres.settings import shown_address
+
+    return shown_address(url)
+
+
 def backend_of(url: str) -> Backend:
     """The backend ``url`` names. The PostgreSQL driver is imported only when asked for."""
     if url.startswith(_SQLITE):

@@ -23,9 +23,10 @@ from craig_mq.cli.audit_view import (
     stats_document,
 )
 from craig_mq.cli.failures import USAGE, Refusal
+from craig_mq.cli.options_first import OptionsFirst
 
 
-@click.group(name="audit")
+@click.group(name="audit", cls=OptionsFirst)
 @click.option(
     "--audit",
     "url",

@@ -13,6 +13,7 @@ import click
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.failures import USAGE, Refusal, plain_errors
+from craig_mq.cli.options_first import OptionsFirst
 from craig_mq.cli.plan_run import carry_out, plan_path, report, require_word, tell_plan, who
 from craig_mq.cli.quarantine_scan import scan_options, scan_target
 from craig_mq.cli.quarantine_view import print_parked, print_reach, scan_document
@@ -34,7 +35,7 @@ wait_option = click.option(
 )
 
 
-@click.group(name="parking")
+@click.group(name="parking", cls=OptionsFirst)
 @target_options
 @click.pass_context
 def parking_group(

@@ -21,6 +21,7 @@ from craig_mq.operator.journal import open_journal
 from craig_mq.operator.plan import Plan
 from craig_mq.operator.redrive import RedriveOptions, redrive_plan
 from craig_mq.operator.sender import Prepare, next_round
+from craig_mq.operator.verdict import Verdict
 from craig_mq.transport.broker import Broker
 from supervisors.shutdown import Shutdown
 
@@ -48,6 +49,15 @@ def tell_plan(plan: Plan, digest: str, path: Path, *, as_json: bool) -> None:
         print_json(document)
     else:
         print_plan(document)
+        _tell_unticked(plan)
+
+
+def _tell_unticked(plan: Plan) -> None:
+    unticked = sum(one.verdict == Verdict.MAY_DUPLICATE.value and not one.selected for one in plan.entries)
+    if unticked:
+        click.echo(
+            f"not selected: {unticked} that may duplicate; plan --allow-duplicates selects them", err=True
+        )
 
 
 def require_word(plan: Plan, yes: int, reason: str | None) -> None:

@@ -13,6 +13,7 @@ import click
 
 from craig_mq.cli.audit_view import print_json
 from craig_mq.cli.failures import USAGE, Refusal
+from craig_mq.cli.options_first import OptionsFirst
 from craig_mq.cli.quarantine_drain import drain_command, import_command, verify_command
 from craig_mq.cli.quarantine_redrive import plan_command, redrive_command
 from craig_mq.cli.quarantine_scan import json_option, max_scan_option, scan_options, scan_target
@@ -28,7 +29,7 @@ from craig_mq.cli.target import Target, read_target, target_options
 from craig_mq.operator.scan import count_by, find_message, group_rows
 
 
-@click.group(name="quarantine")
+@click.group(name="quarantine", cls=OptionsFirst)
 @target_options
 @click.pass_context
 def quarantine_group(

@@ -81,9 +81,7 @@ def html_command(out: Path) -> None:
     from craig_mq.review.page.offline import offline_page
 
     _check_writable(out)
-    page = offline_page()
-    _write(out, page)
-    click.echo(f"{out}: {len(page.encode()):,} bytes")
+    _write(out, offline_page())
 
 
 def _check_writable(out: Path) -> None:
@@ -103,6 +101,7 @@ def _write(out: Path, text: str) -> None:
         out.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror}") from error
+    click.echo(f"{out}: {len(text.encode()):,} bytes")
 
 
 @review_group.command("serve")
@@ -118,7 +117,9 @@ def serve_command(port: int) -> None:
     try:
         listening = bind_loopback(port)
     except OSError as error:
-        raise click.ClickException(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
+        raise click.ClickException(
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}; choose another --port"
+        ) from error
     click.echo(f"http://127.0.0.1:{listening.getsockname()[1]}/")
     trio.run(serve_until_signalled, listening)
 

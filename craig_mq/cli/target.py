@@ -49,6 +49,7 @@ class Target(SiblingQueues):
     def run(self, work: Callable[[Broker], Awaitable[T]]) -> T:
         """Run ``work`` with the broker; known failures become one line."""
         with plain_errors():
+            check_broker_url(self.url)
             return trio.run(_with_broker, self.url, work)
 
 
@@ -126,6 +127,12 @@ def read_broker_url(url: str | None, file: Path | None) -> str:
     if url is None:
         raise Refusal("which broker? Set CRAIG_MQ_AMQP_URL, or say --amqp-file FILE or --amqp URL", USAGE)
     return url
+
+
+def check_broker_url(url: str) -> None:
+    """Refuse what is no broker's URL, without the advice to embed one: there is nothing to operate in it."""
+    if url != MEMORY_URL:
+        parse_amqp_url(url)
 
 
 management_option = click.option(

@@ -13,7 +13,8 @@ import click
 import trio
 
 from craig_mq.cli.failures import FAILURE, Refusal, plain_errors
-from craig_mq.cli.target import broker_options, read_broker_url
+from craig_mq.cli.options_first import OptionsFirst
+from craig_mq.cli.target import broker_options, check_broker_url, read_broker_url
 from craig_mq.cli.topology_file import DEFAULT_QUEUE, load_topologies
 from craig_mq.core.topology import ExchangeSpec, Topology
 from craig_mq.runtime.declare import Declarer, TopologyRefused
@@ -24,17 +25,21 @@ from craig_mq.transport.opening import open_broker
 _OPTIONS = ConnectionOptions("craig_mq topology")
 
 
-@click.group(name="topology")
+@click.group(name="topology", cls=OptionsFirst)
 @broker_options
 @click.option(
     "--config",
     "file",
     type=click.Path(path_type=Path),
-    help=f"A TOML file of [[queue]] and [[dead_letter_queue]] tables.  [default: {DEFAULT_QUEUE}]",
+    help="A TOML file of [[queue]] and [[dead_letter_queue]] tables, in place of --queue.",
 )
+@click.option(
+    "--queue", envvar="CRAIG_MQ_QUEUE", show_envvar=True, default=DEFAULT_QUEUE, show_default=True,
+    help="Without --config: the dead-letter queue, without suffix.",
+)  # fmt: skip
 @click.pass_context
 def topology_group(
-    context: click.Context, url: str | None, amqp_file: Path | None, file: Path | None
+    context: click.Context, url: str | None, amqp_file: Path | None, file: Path | None, queue: str
 ) -> None:
     """Show, declare, check or compare exchanges, queues and bindings.
 
@@ -47,7 +52,7 @@ def topology_group(
       craig-mq topology --config topology.toml diff
       craig-mq topology --config topology.toml declare
     """  # noqa: D301 - the escape is click's mark for a paragraph to leave as it is
-    context.obj = (partial(load_topologies, file), partial(read_broker_url, url, amqp_file))
+    context.obj = (partial(load_topologies, file, queue), partial(read_broker_url, url, amqp_file))
 
 
 _Given = tuple[Callable[[], list[Topology]], Callable[[], str]]
@@ -112,6 +117,7 @@ def _compared(given: _Given) -> list[Finding]:
 
 
 async def _with_connection(url: str, work: Callable[..., Any], topologies: list[Topology]) -> Any:
+    check_broker_url(url)
     async with open_broker(url) as broker, broker.connect(_OPTIONS) as connection:
         del url  # no frame below needs it
         result = await work(connection, topologies)

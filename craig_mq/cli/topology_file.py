@@ -62,13 +62,16 @@ class QueueTable:
         )
 
 
-def load_topologies(path: Path | None) -> list[Topology]:
-    """Read ``path``, or return the default: the dead-letter queue craig.dlq and its siblings.
+def load_topologies(path: Path | None, queue: str = DEFAULT_QUEUE) -> list[Topology]:
+    """Read ``path``, or return the topology of one dead-letter ``queue`` and its siblings.
 
     Raises SettingsError, naming the file, the table and the key.
     """
     if path is None:
-        return [DeadLetterTable(DEFAULT_QUEUE).topology()]
+        try:
+            return [DeadLetterTable(queue).topology()]
+        except DlqConfigError as error:
+            raise SettingsError(f"--queue: {error}") from error
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -79,6 +79,8 @@ def open_record(settings: ConsoleSettings) -> Generator[Record]:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             log = stack.enter_context(open_log(folder / RECORD))
+        except BadJournal as error:
+            raise BadJournal(f"{error}: another console; choose another --folder") from error
         except OSError as error:
             raise BadFolder(f"the folder {folder} can't be used: {error.strerror}") from error
         yield Record(log, settings)

@@ -49,5 +49,12 @@ def parse_rate(text: str) -> float:
 
 
 def parse_ramp(text: str) -> tuple[float, ...]:
-    """Rates of ``1,2,5,10``. Raises BadCondition."""
-    return tuple(parse_rate(part) for part in text.split(","))
+    """Rates of ``1,2,5,10``; a lone rate is a ramp of one. Raises BadCondition."""
+    if "," not in text:
+        return (parse_rate(text),)
+    try:
+        return tuple(parse_rate(part) for part in text.split(","))
+    except BadCondition as error:
+        raise BadCondition(
+            f"{text!r} is no ramp: write rates with commas between, such as 1,2,5,10"
+        ) from error

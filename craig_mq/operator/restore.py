@@ -110,6 +110,8 @@ def _notes(lines: Sequence[bytes]) -> set[ImportedLine]:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
+    if not folder.is_dir():
+        raise BadFolder(f"there is no folder {folder}")
     try:
         text = (folder / MANIFEST).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

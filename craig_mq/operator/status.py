@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -21,6 +22,7 @@ from craig_mq.transport.broker import Broker
 
 TIMEOUT_S: Final = 5.0
 MAX_STATUS_BYTES: Final = 1024 * 1024
+_NEXT_STEP: Final = "check that the service runs, and that this is its --metrics address"
 
 
 class ServiceUnreachable(OperatorError):
@@ -66,18 +68,35 @@ def fetch_status(url: str) -> dict[str, Any]:
     except http.client.InvalidURL as error:  # its text quotes the path
         raise ServiceUnreachable(f"no status from {shown}: {type(error).__name__}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ServiceUnreachable(f"no status from {shown}: {type(error).__name__} {error}") from error
+        raise ServiceUnreachable(f"no status from {shown}: {_plainly(error)}; {_NEXT_STEP}") from error
     finally:
         connection.close()
     if not isinstance(document, dict):
-        raise ServiceUnreachable(f"no status from {shown}: what answers there is no craig-mq service")
+        raise ServiceUnreachable(
+            f"no status from {shown}: what answers there is no craig-mq service; {_NEXT_STEP}"
+        )
     return cast("dict[str, Any]", document)
+
+
+def _plainly(error: Exception) -> str:
+    match error:
+        case socket.gaierror():
+            return "no host of that name is known"
+        case ConnectionRefusedError():
+            return "nothing listens there"
+        case TimeoutError():
+            return f"no answer within {TIMEOUT_S:g} s"
+        case json.JSONDecodeError():
+            return "what answers there is no craig-mq service"
+        case _:
+            return f"{type(error).__name__} {error}"
 
 
 def check_address(url: str) -> tuple[SplitResult, str, int | None]:
     """The parts of a service's address, its host and its port. Raises BadAddress, which quotes none of it.
 
-    An ``@`` behind the host is refused: a bare ``/`` in a password makes a path of the rest of it.
+    A port must be said unless a scheme is. An ``@`` behind the host is refused: a bare ``/`` in a password
+    makes a path of the rest of it.
     """
     try:
         parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
@@ -86,7 +105,8 @@ def check_address(url: str) -> tuple[SplitResult, str, int | None]:
         parts, host, port = SplitResult("", "", "", "", ""), None, None
     behind = f"{parts.path}{parts.query}{parts.fragment}"
     unfit = "@" in behind or any(sign <= " " or sign == "\x7f" for sign in url)
-    if parts.scheme not in {"http", "https"} or not host or unfit:
+    portless = port is None and "//" not in url
+    if parts.scheme not in {"http", "https"} or not host or portless or unfit:
         raise BadAddress("--service's value is no address: say HOST:PORT, as the service's --metrics has it")
     return parts, host, port
 

@@ -116,7 +116,10 @@ def selects(where: Sequence[Condition], row: Row, now_s: float) -> bool:
 
 def parse_duration(text: str) -> float:
     """Seconds of ``90s``, ``15m``, ``2h`` or ``7d``. Raises BadCondition."""
-    return _quantity("age", text)
+    try:
+        return _quantity("age", text)
+    except BadCondition as error:
+        raise BadCondition(f"{text!r} is no duration: write 90s, 15m, 2h or 7d") from error
 
 
 def _quantity(field: str, text: str) -> float:

@@ -15,9 +15,10 @@ from craig_mq.audit import LedgerOptions, open_store, record
 from craig_mq.audit.driver_errors import driver_words
 from craig_mq.audit.errors import StoreUnavailable
 from craig_mq.audit.ledger import Ledger
+from craig_mq.audit.opening import shown_url
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
 from craig_mq.observe.events import Event, Observer
-from craig_mq.observe.log import log_event
+from craig_mq.observe.log import LOGGER, log_event
 from craig_mq.observe.metrics import Metrics
 from craig_mq.runtime.handle import DlqSubscription
 from craig_mq.runtime.subscribe import subscribe_dlq
@@ -58,10 +59,11 @@ async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRe
     async with AsyncExitStack() as stack:
         store = await _open(stack, recorder.audit_url, ledger)
         run = _Run(gauges)
+        port: int | None = None
         if recorder.metrics is not None:
             app = health_app(registry, run.pulse.read)
-            stack.enter_context(serve_health(*recorder.metrics, app))
-
+            port = stack.enter_context(serve_health(*recorder.metrics, app))
+        _log_start(recorder, port)
         observers: tuple[Observer, ...] = (metrics, gauges, log_event, *recorder.observers)
 
         def observe(event: Event) -> None:
@@ -80,6 +82,18 @@ async def run_recorder(broker: Broker, recorder: Recorder, registry: CollectorRe
                 observer=observe,
             )
         )
+
+
+def _log_start(recorder: Recorder, port: int | None) -> None:
+    """Say what is recorded from where, and where to look, once ledger and metrics stand."""
+    fields: dict[str, object] = {
+        "queue": recorder.queue,
+        "binding_keys": ",".join(recorder.binding_keys),
+        "ledger": shown_url(recorder.audit_url),
+    }
+    if recorder.metrics is not None:
+        fields["metrics"] = f"{recorder.metrics[0]}:{port}"
+    LOGGER.info("recording", extra={"fields": fields})
 
 
 async def _open(stack: AsyncExitStack, url: str, options: LedgerOptions) -> Ledger:

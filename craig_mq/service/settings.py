@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from craig_mq.core.config import DlqRetryConfig, SubscriptionOptions
+from craig_mq.core.config_fields import duration, optional_duration
 from craig_mq.core.errors import DlqConfigError
 
 T = TypeVar("T")
@@ -92,4 +93,11 @@ def _table(path: Path, document: Mapping[str, Any], name: str, kind: type[T]) ->
     try:
         return kind(**values)
     except DlqConfigError as error:
-        raise SettingsError(f"{path}: [{name}] {error}") from error
+        raise SettingsError(f"{path}: [{name}] {error}{_as_seconds(kind, error)}") from error
+
+
+def _as_seconds(kind: type[Any], error: DlqConfigError) -> str:
+    """How to write a duration, where a text stands in its place."""
+    converter: object = getattr(attrs.fields_dict(kind).get(error.field), "converter", None)
+    timed = converter in (duration, optional_duration)
+    return ", written as a number of seconds" if timed and isinstance(error.value, str) else ""

@@ -152,8 +152,21 @@ def test_drain_verify_and_import(bench, tmp_path: Path) -> None:
     assert bench.run("quarantine", "verify", folder).output == "intact: 1 messages\n"
     assert "imported 1" in bench.run("quarantine", "import", folder).output
     assert bench.bodies() == (*bodies[1:], bodies[0])
+    for command in ("verify", "import"):
+        absent = bench.run("quarantine", command, tmp_path / "absent", exit_code=1).output
+        assert absent == f"Error: there is no folder {tmp_path / 'absent'}\n"
     (folder / "drain.jsonl").write_text("")
     assert "was changed" in bench.run("quarantine", "verify", folder, exit_code=1).output
+
+
+def test_a_plan_that_leaves_duplicates_out_says_how_to_select_them(bench, tmp_path: Path) -> None:
+    """Messages that may duplicate and are not selected are counted, with the option that selects them."""
+    bench.fill(bench.capture(), bench.capture())
+    told = bench.run("quarantine", "plan", "--out", tmp_path / "careful")
+    assert told.stderr == "not selected: 2 that may duplicate; plan --allow-duplicates selects them\n"
+    ticked = bench.run("quarantine", "plan", "--out", tmp_path / "ticked", "--allow-duplicates")
+    assert ticked.stderr == ""
+    assert bench.run("quarantine", "plan", "--out", tmp_path / "document", "--json").stderr == ""
 
 
 def test_every_act_is_in_the_audit_ledger(bench, ledger, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import socket
 import time
 from collections.abc import Iterator
 
@@ -177,7 +178,30 @@ def test_held_messages_come_from_the_management_api(bench, monkeypatch) -> None:
     assert asked[2] == ("/", "queues", "/", "security.dlq.quarantine")
 
 
-@pytest.mark.parametrize("address", ["h:99999", "h:port", "[::1", "ftp://h", ""])
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "nothing listens there"),
+        (socket.gaierror(-2, "Name or service not known"), "no host of that name is known"),
+        (TimeoutError("timed out"), "no answer within 5 s"),
+    ],
+)
+def test_an_unreachable_service_is_told_in_words(bench, monkeypatch, failure, words) -> None:
+    """What keeps a status from coming is said in words, with what to check, and without an error's name."""
+
+    def refuse(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(http.client.HTTPConnection, "request", refuse)
+    output = bench.run("status", "--service", "foo:9464", exit_code=1).output
+    assert f"no status from foo:9464: {words}; check that the service runs" in output
+    assert "Err" + "no" not in output
+    assert "error" not in output.removeprefix("Error:")
+
+
+@pytest.mark.parametrize(
+    "address", ["h:99999", "h:port", "[::1", "ftp://h", "", "foo", "[::1]", "foo/status"]
+)
 def test_a_service_address_that_is_none_is_one_line(bench, address) -> None:
     """A port or host that cannot be is named as such, not shown as a traceback."""
     assert "is no address: say HOST:PORT" in bench.run("status", "--service", address, exit_code=2).output

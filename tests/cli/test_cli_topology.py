@@ -58,6 +58,33 @@ def test_show_asks_no_broker(file: Path) -> None:
     ]
 
 
+def test_the_queue_comes_from_the_variable_as_everywhere(file: Path, monkeypatch) -> None:
+    """CRAIG_MQ_QUEUE names the dead-letter queue, --queue wins over it, and a file over both."""
+    monkeypatch.setenv("CRAIG_MQ_QUEUE", "security.dlq")
+    assert "queue security.dlq.parking " in run("show").output
+    assert "queue billing.dlq.parking " in run("--queue", "billing.dlq", "show").output
+    assert "queue orders " in run("--config", file, "show").output
+    refused = run("--queue", "", "show")
+    assert (refused.exit_code, "--queue: " in refused.output) == (2, True)
+
+
+@pytest.mark.parametrize("group", ["quarantine", "parking"])
+def test_an_option_behind_its_subcommand_is_told_its_place(group: str) -> None:
+    """A group's option behind the subcommand is refused with the line to type; an unknown one as ever."""
+    done = CliRunner().invoke(main, [group, "list", "--queue", "x"])
+    assert done.exit_code == 2
+    assert f"Error: --queue goes before the subcommand: main {group} --queue … list …" in done.output
+    assert "No such option" in CliRunner().invoke(main, [group, "list", "--nothing"]).output
+
+
+@pytest.mark.parametrize("command", [("topology", "check"), ("status",), ("quarantine", "list"), ("doctor",)])
+def test_an_operator_is_not_advised_to_embed_a_broker(command: tuple[str, ...]) -> None:
+    """A URL that is none is refused without the advice to use an embedded broker, which is empty."""
+    environment = {"CRAIG_MQ_AMQP_URL": "http://broker", "CRAIG_MQ_QUEUE": "security.dlq"}
+    done = CliRunner().invoke(main, command, env=environment)
+    assert (done.exit_code, "amqp://" in done.output, "memory://" in done.output) == (2, True, False)
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [

@@ -31,7 +31,7 @@ def invoke(*arguments: str, folder: Path):
     ("arguments", "words"),
     [
         (("--service", "h:99999"), "is no address: say HOST:PORT"),
-        (("--hot-window", "soon"), "no value of age"),
+        (("--hot-window", "soon"), "no duration: write 90s"),
         (("--host", "0.0.0.0"), "is not one of '127.0.0.1', '::1'"),
         (("--port", "65536"), "65536"),
     ],

@@ -120,5 +120,7 @@ def test_rates_are_read_with_their_unit() -> None:
     assert parse_ramp("1,2,5,10") == (1, 2, 5, 10)
     with pytest.raises(BadCondition, match="is no rate"):
         parse_rate("fast")
+    with pytest.raises(BadCondition, match=r"'1,x' is no ramp: write rates .* such as 1,2,5,10"):
+        parse_ramp("1,x")
     with pytest.raises(BadCondition, match="above 0"):
         Pace((0.0,))

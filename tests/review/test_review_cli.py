@@ -73,9 +73,10 @@ def test_a_bad_parameter_is_one_clear_line(arguments, words):
 
 
 def test_the_export_file(tmp_path):
-    """`export --out` writes the same bytes each time."""
+    """`export --out` writes the same bytes each time, and says where and how many."""
     out = tmp_path / "run.json"
-    assert invoke("export", "--out", str(out), "--set", "identity=new").exit_code == 0
+    done = invoke("export", "--out", str(out), "--set", "identity=new")
+    assert (done.exit_code, done.output) == (0, f"{out}: {out.stat().st_size:,} bytes\n")
     assert out.read_bytes() == export(simulate(Params(identity="new"))).encode()
 
 

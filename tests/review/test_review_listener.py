@@ -261,6 +261,7 @@ def test_a_taken_port_is_one_clear_error(server):
     done = CliRunner().invoke(review_group, ["serve", "--port", str(address(server)[1])])
     assert done.exit_code == 1
     assert done.output.startswith("Error: cannot listen on 127.0.0.1:")
+    assert done.output.endswith("; choose another --port\n")
     assert done.output.count("\n") == 1
 
 

@@ -31,6 +31,8 @@ def test_a_file_fills_the_tables_it_names_and_leaves_defaults_elsewhere(tmp_path
     [
         ("[retry]\npark_cap = 0\n", r"\[retry\].*park_cap.*1 to 100"),
         ("[retry]\nttl = 1\n", r"\[retry\] has no 'ttl'; it takes parking_ttl, park_cap"),
+        ("[retry]\nparking_ttl = '10m'\n", r"parking_ttl = '10m': .* 24 h, written as a number of seconds$"),
+        ("[options]\nstart_timeout = '9'\n", r"start_timeout = '9': .*, written as a number of seconds$"),
         ("[other]\n", r"unknown table \[other\]"),
         ("retry = 3\n", r"retry must be a table"),
         ("[retry\n", r"not TOML"),

@@ -68,5 +68,12 @@ def checked_url(url: str) -> str:
     return url
 
 
+def shown_address(url: str) -> str:
+    """Host, port and database of ``url``, and nothing else of it."""
+    given = conninfo_to_dict(url)
+    host, port, name = (str(given.get(part) or "") for part in ("host", "port", "dbname"))
+    return f"postgresql://{host}{':' if port else ''}{port}/{name}"
+
+
 def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
