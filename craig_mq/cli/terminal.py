@@ -19,8 +19,7 @@ def listing(*names: str, fold: Collection[str] = ()) -> Table:
     """A table of rows: the columns named in ``fold`` give way on a narrow terminal, the others stay whole."""
     table = Table(box=None, pad_edge=False)
     for name in names:
-        folds = name in fold
-        table.add_column(name, no_wrap=not folds, overflow="fold", min_width=_FOLDED if folds else None)
+        table.add_column(name, no_wrap=name not in fold, overflow="fold")
     return table
 
 

@@ -122,7 +122,7 @@ def test_a_capped_message_whose_count_is_kept_will_return(bench, tmp_path: Path)
         (("list", "--where", "colour=red"), "there is no field 'colour'"),
         (("redrive", "--plan", "missing.json"), "cannot read missing.json"),
         (("plan", "--out", "/nowhere/plan.json"), "cannot write /nowhere/plan.json"),
-        (("plan", "--out", "x", "--hot-window", "soon"), "no value of age"),
+        (("plan", "--out", "x", "--hot-window", "soon"), "no duration: write 90s"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_to_do(bench, arguments, words) -> None:

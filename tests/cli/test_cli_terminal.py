@@ -43,6 +43,13 @@ def test_short_columns_never_break_a_word(monkeypatch, capsys, width) -> None:
     assert max(map(len, lines)) <= max(width, 57)
 
 
+def test_a_folding_column_is_no_wider_than_its_content(monkeypatch, capsys) -> None:
+    """A table without rows is its headings, each as wide as it is."""
+    monkeypatch.setenv("COLUMNS", "80")
+    show(listing("age", "id", "key", fold=("id", "key")))
+    assert capsys.readouterr().out == "age  id  key\n"
+
+
 def test_the_doctor_cuts_no_address_short(monkeypatch, capsys) -> None:
     """A broker's address and a queue's name are printed whole into a pipe, and folded on a terminal."""
     findings = [Finding("connection", URL, Level.FAIL, "refused", "check that the broker runs")]
