@@ -76,6 +76,15 @@ async def handler_for(workload: str, stack: AsyncExitStack) -> Handler:
             return succeed
 
 
+def holding(released: trio.Event) -> Handler:
+    """A handler that keeps what it is given until ``released``."""
+
+    async def handler(_dead_letter: DeadLetter) -> None:
+        await released.wait()
+
+    return handler
+
+
 def finished(workload: str, seen: DlqStatistics) -> int:
     """How many messages the workload has brought to its end; raises where a settlement failed.
 
@@ -133,6 +142,10 @@ async def measure(job: Job) -> None:
     options = SubscriptionOptions(prefetch=job.prefetch, concurrency=job.prefetch)
     async with AsyncExitStack() as stack:
         handler = await handler_for(job.workload, stack)
+        replayed = trio.Event()
+        if job.workload == "replay":
+            # What is returned waits in the queue meanwhile, as what a peer's loop publishes does.
+            handler = holding(replayed)
         broker = await stack.enter_async_context(open_broker(job.url, transport=job.transport))
         nursery = await stack.enter_async_context(trio.open_nursery())
         watch = Stopwatch()
@@ -149,6 +162,7 @@ async def measure(job: Job) -> None:
         )
         await wait_finished(job.count, lambda: finished(job.workload, subscription.statistics()))
         watch.report()
+        replayed.set()
         await wait_handled_again(job.workload, job.count, subscription)
         subscription.shutdown()
         await subscription.wait_closed()
