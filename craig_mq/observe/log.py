@@ -62,6 +62,8 @@ def log_event(event: ev.Event) -> None:
             level = logging.ERROR
         case ev.SessionDown(end=end) if end == _ASKED_FOR:
             level = logging.INFO
+        case ev.HandlerFinished(disposition=disposition) if disposition != "ok":
+            level = logging.INFO  # It says why a message was parked or quarantined.
         case ev.SubscriptionEnded(error=error) if error is not None:
             level = logging.ERROR
         case _:

@@ -39,3 +39,7 @@ async def main() -> dict[str, int]:
         print(render(service.snapshot()))  # noqa: T201 - it is an example
         service.shutdown("that was enough")
     return totals
+
+
+if __name__ == "__main__":
+    trio.run(main)
