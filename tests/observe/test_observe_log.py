@@ -131,7 +131,7 @@ def test_an_invocation_logs_no_original_properties(caplog: pytest.LogCaptureFixt
 
 
 def test_a_failed_invocation_is_told_where_its_consequence_is(caplog: pytest.LogCaptureFixture) -> None:
-    """At INFO, the level of parking, a handler's failure is named by its type, and its success is not told."""
+    """At INFO, the level of parking, a handler's failure is named by its type; its success is not told."""
     with caplog.at_level(logging.INFO, "craig_mq"):
         log_event(ev.HandlerFinished(Q, "ok", 0.1, 1, "e-1"))
         log_event(ev.HandlerFinished(Q, "transient_park", 0.1, 1, "e-2", "NameError"))
