@@ -120,7 +120,7 @@ async def _connect_any(addresses: list[_Address]) -> socket.socket:
     failure = unreachable("the name resolves to no address")
     for index, (family, address) in enumerate(addresses):
         left = len(addresses) - index
-        seconds = trio.current_effective_deadline() - trio.current_time()
+        seconds = max(0.0, trio.current_effective_deadline() - trio.current_time())  # none once cancelled
         share = seconds / left if left > 1 else math.inf  # the caller bounds the last one
         candidate = socket.socket(family, socket.SOCK_STREAM)
         try:

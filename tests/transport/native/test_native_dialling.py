@@ -201,3 +201,19 @@ async def test_the_password_is_shown_nowhere(scripted, autojump_clock, caplog):
         shown = [repr(broker), broker.display_url, str(error), repr(error), caplog.text]
         shown += traceback.format_exception(error)
         assert not any(SECRET in text or quote(SECRET, safe="") in text for text in shown)
+
+
+async def test_a_dial_cancelled_while_the_name_is_resolved_is_cancelled(monkeypatch):
+    """A cancel that meets the end of the resolution leaves as a cancel, however many addresses there are."""
+    addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (9, 10)]
+    with trio.CancelScope() as scope:
+
+        async def resolve_and_meet_the_cancel(*_: object, **__: object) -> object:
+            await trio.lowlevel.checkpoint()
+            scope.cancel(reason="test")
+            return addresses
+
+        monkeypatch.setattr(trio.to_thread, "run_sync", resolve_and_meet_the_cancel)
+        async with NativeBroker(parse_amqp_url("amqp://broker.invalid")).connect(ConnectionOptions("x")):
+            pass
+    assert scope.cancelled_caught
