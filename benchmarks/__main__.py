@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -60,6 +61,10 @@ def main(
     quick: bool, minutes: float | None, json_file: Path | None, plots: Path | None, workload: str | None
 ) -> None:
     """Measure craig_mq and its peers in one run. Exit status 1 if a client's counts were wrong."""
+    if plots is not None and find_spec("matplotlib") is None:
+        raise click.UsageError(
+            "--plots draws with matplotlib, which is not installed: it is in the group `bench`"
+        )
     console = Console(stderr=True)
     seconds = minutes * 60 if minutes else (QUICK_S if quick else FULL_S)
     findings = Findings()
